@@ -1,0 +1,107 @@
+"""What an index run saw and did: values only. A job's result and the shell's summary are made from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+NAMED = 50  # how many names a report keeps of each kind; the counts are always whole
+
+
+class Phase(StrEnum):
+    """Where a run stands; the words of the old tool stay valid."""
+
+    PENDING = "pending"
+    SCAN = "scan"
+    CHUNK = "chunk"
+    EMBED = "embed"
+    INSERT = "insert"
+    RECONCILE = "reconcile"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One file or folder that was left out or needs a look. kind is a short stable word, reason a sentence part."""
+
+    path: str
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Bytes of a file that are in no chunk, and why (I11)."""
+
+    path: str
+    start_byte: int
+    end_byte: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Progress:
+    """Live figures of a run; written by the run, read by anybody (plain attribute writes, no lock needed)."""
+
+    phase: Phase = Phase.PENDING
+    total_files: int = 0
+    processed_files: int = 0
+    total_chunks: int = 0
+    processed_chunks: int = 0
+    note: str = ""
+
+    @property
+    def percent(self) -> float:
+        """0 to 100; counts files, since only they are known from the first second."""
+        if self.phase is Phase.DONE:
+            return 100.0
+        if not self.total_files:
+            return 0.0
+        return round(min(99.0, 100.0 * self.processed_files / self.total_files), 1)
+
+
+@dataclass(slots=True)
+class Report:
+    """The outcome of one run. Lists are cut at NAMED names; the counters beside them are whole.
+
+    new, modified, deleted, unchanged, touched: files. inserted: rows stored. embedded: texts sent to the provider;
+    cached: texts whose vector was known. orphans: rows that reconcile removed. failed: files tried and not indexed.
+    """
+
+    new: int = 0
+    modified: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    touched: int = 0
+    files: list[str] = field(default_factory=list)
+    chunks: int = 0
+    inserted: int = 0
+    embedded: int = 0
+    cached: int = 0
+    tokens: int = 0
+    orphans: int = 0
+    failed: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    problem_counts: Counter[str] = field(default_factory=Counter)
+    exclusions: list[Exclusion] = field(default_factory=list)
+    excluded_bytes: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def add_file(self, path: str) -> None:
+        """Remember a changed file's name while there is room."""
+        if len(self.files) < NAMED:
+            self.files.append(path)
+
+    def add_problem(self, problem: Problem) -> None:
+        """Count a problem by kind and keep it while there is room."""
+        self.problem_counts[problem.kind] += 1
+        if len(self.problems) < NAMED:
+            self.problems.append(problem)
+
+    def add_exclusion(self, exclusion: Exclusion) -> None:
+        """Count excluded bytes and keep the range while there is room."""
+        self.excluded_bytes += exclusion.end_byte - exclusion.start_byte
+        if len(self.exclusions) < NAMED:
+            self.exclusions.append(exclusion)

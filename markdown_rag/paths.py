@@ -1,0 +1,173 @@
+"""Where things are: workspaces, scopes, relative paths, the state directory.
+
+A path in the index is relative to its workspace, POSIX, exactly as on disk; comparing is done in NFC.
+A workspace's id comes from this host and the real path of its root, or from MARKDOWN_WORKSPACE_ID, so that the
+same folder has one id however it is spelled, and two machines never share one by accident.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import unicodedata
+import uuid
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+
+from markdown_rag.errors import InputError, WorkspaceError
+
+APP_NAME = "markdown-fastrag-mcp"
+_MACHINE_ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id")
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A root directory and its id. root is a real path (no symlinks, absolute)."""
+
+    id: str
+    root: Path
+
+    @property
+    def name(self) -> str:
+        """The root's last part: what people call it."""
+        return self.root.name or str(self.root)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A part of a workspace: everything ("" as path), a folder or a file, relative and POSIX, as on disk.
+
+    recursive False means only the files that lie directly in the folder.
+    """
+
+    workspace: Workspace
+    path: str = ""
+    recursive: bool = True
+
+    @property
+    def absolute(self) -> Path:
+        """Where it is on disk."""
+        return self.workspace.root / self.path if self.path else self.workspace.root
+
+    def covers(self, other: Scope) -> bool:
+        """Whether indexing this scope indexes all of the other."""
+        if self.workspace.id != other.workspace.id:
+            return False
+        if not self.recursive:
+            return self.path == other.path and not other.recursive
+        return is_within(other.path, self.path)
+
+    def overlaps(self, other: Scope) -> bool:
+        """Whether the two could touch the same file."""
+        same = self.workspace.id == other.workspace.id
+        return same and (is_within(self.path, other.path) or is_within(other.path, self.path))
+
+
+def nfc(text: str) -> str:
+    """Unicode's composed form, in which paths are compared."""
+    return unicodedata.normalize("NFC", text)
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Whether a relative POSIX path is the folder or lies under it ("" is the root). Exact, no wildcards."""
+    return not folder or path == folder or path.startswith(folder + "/")
+
+
+def is_utf8(name: str) -> bool:
+    """Whether a file name is valid Unicode (undecodable bytes come as lone surrogates)."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def state_directory(configured: str = "") -> Path:
+    """The directory for the index and our files: as configured, else in the user's data directory.
+
+    Never relative to the working directory: agents start in different ones and must meet.
+    """
+    if configured:
+        return Path(configured).expanduser().absolute()
+    return _user_data_directory() / APP_NAME / ".db"
+
+
+def _user_data_directory() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    configured = os.environ.get("XDG_DATA_HOME", "")
+    # The XDG base directory specification: relative values are to be ignored.
+    return Path(configured) if os.path.isabs(configured) else Path.home() / ".local" / "share"
+
+
+@lru_cache(maxsize=1)
+def host_id() -> str:
+    """An id of this machine that survives restarts and renames: systemd's machine id, else the network card's."""
+    for name in _MACHINE_ID_FILES:
+        try:
+            text = Path(name).read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        if text:
+            return text
+    return f"{uuid.getnode():012x}"
+
+
+def workspace_for(root: Path, shared_id: str = "") -> Workspace:
+    """The workspace of an existing directory; shared_id replaces the id made from host and real path."""
+    real = Path(os.path.realpath(root))
+    if shared_id:
+        return Workspace(shared_id, real)
+    digest = hashlib.sha256(f"{host_id()}\0".encode() + os.fsencode(real)).hexdigest()
+    return Workspace(digest[:16], real)
+
+
+def open_root(given: str, shared_id: str = "") -> Workspace:
+    """The workspace a user named; refuses what is no directory, the file system's root and the home directory.
+
+    Raises WorkspaceError with the way out.
+    """
+    if "\0" in given:
+        raise InputError("The path holds a NUL character.", "Give the folder's path as text.")
+    real = Path(os.path.realpath(os.path.expanduser(given)))
+    if not real.is_dir():
+        what = "is not a directory" if real.exists() else "does not exist"
+        raise WorkspaceError(f"Directory {what}: {given}", "Pass the folder of markdown as current_working_directory.")
+    if real == Path(real.anchor) or real == Path(os.path.realpath(Path.home())):
+        kind = "the file system's root" if real == Path(real.anchor) else "the home directory"
+        raise WorkspaceError(
+            f"{given} is {kind}, and indexing all of it is refused.",
+            "Pass the folder that holds your markdown, for example ~/notes, or set MARKDOWN_WORKSPACE to it.",
+        )
+    return workspace_for(real, shared_id)
+
+
+def relative_to(workspace: Workspace, given: str) -> str:
+    """The relative POSIX path of what a user named inside a workspace; "" for the root itself.
+
+    Takes absolute and relative spellings, ``.``, ``..``, a trailing slash, other Unicode forms and links whose
+    target is inside. Raises InputError for what lies outside.
+    """
+    if "\0" in given:
+        raise InputError("The path holds a NUL character.", "Give the path as text.")
+    expanded = os.path.expanduser(given)
+    joined = os.path.normpath(os.path.join(workspace.root, expanded))
+    real = os.path.realpath(joined)
+    root = str(workspace.root)
+    for candidate in (joined, real):
+        if candidate == root:
+            return ""
+        if candidate.startswith(root.rstrip(os.sep) + os.sep) and _stays_inside(candidate, root):
+            return PurePosixPath(os.path.relpath(candidate, root).replace(os.sep, "/")).as_posix()
+    raise InputError(
+        f"{given} is outside the workspace {root}.", "Name a folder or file inside it, absolute or relative to it."
+    )
+
+
+def _stays_inside(candidate: str, root: str) -> bool:
+    real = os.path.realpath(candidate)
+    return real == root or real.startswith(root.rstrip(os.sep) + os.sep)
