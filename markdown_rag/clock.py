@@ -86,9 +86,7 @@ class ManualClock:
 
 
 class StopSignal:
-    """A word that stops work: set once, seen by every part that checks it. Thread-safe.
-
-    """
+    """A word that stops work: set once, seen by every part that checks it. Thread-safe."""
 
     def __init__(self) -> None:
         self.event = threading.Event()

@@ -1,0 +1,1 @@
+"""Index runs as jobs that every process can see: admission, ledger, queue."""

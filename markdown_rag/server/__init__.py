@@ -1,0 +1,1 @@
+"""The MCP edge: signatures, words and error mapping. No logic."""

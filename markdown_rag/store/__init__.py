@@ -1,0 +1,1 @@
+"""Records at rest: ids, filters, schema, Milvus, the embedded engine, memory."""
