@@ -34,6 +34,7 @@ class Database:
         self._lock = threading.Lock()
         self._closed = False
         self._generation = 0
+        self._file: tuple[int, int] | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._open_checked()
@@ -78,6 +79,7 @@ class Database:
             self._all.append(connection)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
+        self._file = self._identity()
         self._local.connection = connection
         self._local.generation = self._generation
         return connection
@@ -104,37 +106,57 @@ class Database:
             connection.execute("ROLLBACK")
             raise
 
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
     def _connection(self) -> sqlite3.Connection:
+        if not self._closed and self._identity() != self._file:
+            # Somebody deleted or replaced the file: writing on into the unlinked one would be lost on exit.
+            self._close_all()
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._open_checked()
         if getattr(self._local, "generation", None) == self._generation and not self._closed:
             connection: sqlite3.Connection = self._local.connection
             return connection
         return self._connect()
 
+    def _open(self, begin: str) -> sqlite3.Connection:
+        """This thread's connection, after a first statement; StateError if that is not possible."""
+        try:
+            connection = self._connection()
+            connection.execute(begin)
+        except (sqlite3.Error, OSError) as error:
+            raise self._explain(error) from error
+        return connection
+
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A connection for reading. SQLite's errors come out as StateError."""
+        connection = self._open("SELECT 1")
         try:
-            yield self._connection()
+            yield connection
         except sqlite3.Error as error:
             raise self._explain(error) from error
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """One transaction, taken for writing from its start; rolled back on any exception."""
+        connection = self._open("BEGIN IMMEDIATE")
         try:
-            connection = self._connection()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
-        except sqlite3.Error as error:
-            raise self._explain(error) from error
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException as error:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise self._explain(error) from error
+            raise
 
-    def _explain(self, error: sqlite3.Error) -> StateError:
+    def _explain(self, error: Exception) -> StateError:
         """Our error; a damaged file is set aside and made anew, so that the next call works."""
         if _is_damage(error):
             with contextlib.suppress(OSError, sqlite3.Error, StateError):
@@ -157,5 +179,5 @@ class Database:
         self._close_all()
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
+def _is_damage(error: Exception) -> bool:
     return isinstance(error, sqlite3.DatabaseError) and any(word in str(error) for word in _DAMAGE)

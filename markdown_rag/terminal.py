@@ -1,0 +1,86 @@
+"""How the shell shows things: text made safe for a terminal, progress on one line or as plain lines. Nothing decides here."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import unicodedata
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+PLAIN_EVERY = 2.0  # seconds between progress lines where the output is no terminal
+_BAR = 24
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def safe(text: str) -> str:
+    """Text that cannot colour, move, reverse or ring a terminal: control and direction marks are shown as ``�``."""
+    return "".join(
+        "�" if (unicodedata.category(c) == "Cc" and c not in "\n\t") or c in _BIDI or "\ud800" <= c <= "\udfff" else c
+        for c in text
+    )
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """One safe line on standard output, or on the given stream."""
+    stream = stream or sys.stdout
+    encoding = stream.encoding or "utf-8"
+    stream.write(safe(text).encode(encoding, "replace").decode(encoding) + "\n")
+    stream.flush()
+
+
+def say_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=True, indent=1) + "\n")
+    sys.stdout.flush()
+
+
+def progress_line(status: Mapping[str, Any], seconds: float) -> str:
+    """One line about a running job: bar, files, chunks, rate, time left. Pure."""
+    done, total = status.get("processed_files", 0), status.get("total_files", 0)
+    share = done / total if total else 0.0
+    bar = "#" * round(share * _BAR)
+    chunks = status.get("processed_chunks", 0)
+    line = f"[{bar:<{_BAR}}] {done}/{total} files, {chunks} chunks, {status.get('phase', '')}"
+    if done and seconds > 0:
+        rate = done / seconds
+        line += f", {rate:.0f} files/s, {_duration((total - done) / rate)} left"
+    note = status.get("note") or ""
+    return f"{line} ({note})" if note else line
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+class ProgressDisplay:
+    """Shows a job's progress on stderr: rewrites one line on a terminal, else prints a line now and then."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._live = self._stream.isatty()
+        self._started = time.monotonic()
+        self._printed = 0.0
+        self._width = 0
+
+    def show(self, status: Mapping[str, Any]) -> None:
+        """Show the newest figures."""
+        now = time.monotonic()
+        if not self._live and now - self._printed < PLAIN_EVERY:
+            return
+        self._printed = now
+        line = safe(progress_line(status, now - self._started)).replace("\n", " ")
+        if self._live:
+            self._stream.write("\r" + line.ljust(self._width))
+            self._width = len(line)
+        else:
+            self._stream.write(line + "\n")
+        self._stream.flush()
+
+    def end(self) -> None:
+        """Clear the line that was rewritten."""
+        if self._live and self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()

@@ -1,0 +1,126 @@
+"""What a user can rely on about the state files: losing or damaging one costs work, never an answer."""
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from markdown_rag.database import Database
+from markdown_rag.errors import StateError
+
+FIRST = ("CREATE TABLE notes (name TEXT PRIMARY KEY)",)
+SECOND = (*FIRST, "ALTER TABLE notes ADD COLUMN size INTEGER; CREATE INDEX by_size ON notes (size)")
+
+
+def names(database: Database) -> list[str]:
+    with database.read() as connection:
+        return [name for (name,) in connection.execute("SELECT name FROM notes ORDER BY name")]
+
+
+def add(database: Database, name: str) -> None:
+    with database.write() as connection:
+        connection.execute("INSERT INTO notes (name) VALUES (?)", (name,))
+
+
+def test_what_was_written_is_there_after_reopening_and_migrating(tmp_path: Path) -> None:
+    database = Database(tmp_path / "new" / "x.sqlite3", FIRST)
+    add(database, "a")
+    database.close()
+    database = Database(tmp_path / "new" / "x.sqlite3", SECOND)
+    assert names(database) == ["a"]
+    database.close()
+
+
+def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    database = Database(tmp_path / "x.sqlite3", FIRST)
+
+    def half() -> None:
+        with database.write() as connection:
+            connection.execute("INSERT INTO notes (name) VALUES ('half')")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        half()
+    add(database, "once")
+    with pytest.raises(StateError, match="UNIQUE"):
+        add(database, "once")
+    assert names(database) == ["once"]
+    database.close()
+
+
+@pytest.mark.parametrize("damage", [b"not a database at all" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_damaged_file_is_set_aside_and_made_anew(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / "x.sqlite3"
+    path.write_bytes(damage)
+    database = Database(path, FIRST)
+    add(database, "works")
+    assert names(database) == ["works"]
+    database.close()
+    assert [p.read_bytes() for p in tmp_path.glob("x.sqlite3.damaged-*")] == [damage]
+
+
+def test_a_file_damaged_while_it_is_open_is_replaced_for_everybody(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite3"
+    database = Database(path, FIRST)
+    add(database, "lost")
+    with database.read() as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    path.write_bytes(b"\xff" * 8192)
+    other = Database(path, FIRST)  # notices, sets it aside
+    add(other, "after")
+    assert names(database) == ["after"]  # and the first one follows to the new file
+    database.close()
+    other.close()
+
+
+def test_a_file_deleted_while_it_is_open_is_made_anew(tmp_path: Path) -> None:
+    database = Database(tmp_path / "state" / "x.sqlite3", FIRST)
+    add(database, "lost")
+    for path in (tmp_path / "state").iterdir():
+        path.unlink()
+    (tmp_path / "state").rmdir()
+    add(database, "after")
+    assert names(database) == ["after"]
+    database.close()
+
+
+def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    Database(tmp_path / "x.sqlite3", SECOND).close()
+    with pytest.raises(StateError, match="newer version"):
+        Database(tmp_path / "x.sqlite3", FIRST)
+    assert not list(tmp_path.glob("*damaged*"))
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_the_variable_to_change(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StateError, match="MARKDOWN_RAG_CACHE_DIR"):
+        Database(tmp_path / "file" / "x.sqlite3", FIRST)
+
+
+def test_many_threads_write_without_losing_a_row(tmp_path: Path) -> None:
+    database = Database(tmp_path / "x.sqlite3", FIRST)
+    threads = [threading.Thread(target=add, args=(database, f"{n:02}")) for n in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert names(database) == [f"{n:02}" for n in range(16)]
+    database.close()
+
+
+def test_a_second_process_sees_what_the_first_wrote(tmp_path: Path) -> None:
+    database = Database(tmp_path / "x.sqlite3", FIRST)
+    add(database, "a")
+    other = sqlite3.connect(tmp_path / "x.sqlite3")
+    assert other.execute("SELECT name FROM notes").fetchall() == [("a",)]
+    other.close()
+    database.close()
+
+
+def test_a_closed_database_says_so(tmp_path: Path) -> None:
+    database = Database(tmp_path / "x.sqlite3", FIRST)
+    database.close()
+    database.close()
+    with pytest.raises(StateError, match="closed"):
+        names(database)
