@@ -1,0 +1,95 @@
+"""What every test stands on: a home of its own, none of our variables set, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from markdown_rag.settings import describe
+
+SHARED_VARIABLE = "MARKDOWN_RAG_TEST_SHARED"
+_MARK = "MARKDOWN_RAG_TEST_RUN"  # inherited by every process a test starts, however detached
+_GRACE_SECONDS = 6.0  # an engine process leaves within 5 s of its last client
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A throw-away home and state directory; none of the variables this package reads."""
+    home = tmp_path_factory.mktemp("home")
+    for variable in describe():
+        monkeypatch.delenv(variable.name, raising=False)
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("MARKDOWN_RAG_CACHE_DIR", str(home / "state"))
+    return home
+
+
+@pytest.fixture
+def state_dir(isolated: Path) -> Path:
+    """The state directory that MARKDOWN_RAG_CACHE_DIR names, made."""
+    directory = isolated / "state"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The directory of vaults, question sets and corpora; the test is skipped without it."""
+    given = os.environ.get(SHARED_VARIABLE, "")
+    if not given or not Path(given).is_dir():
+        pytest.skip(f"{SHARED_VARIABLE} names no directory")
+    return Path(given).resolve()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test whose threads outlive it.
+
+    Threads started by fixtures of a wider scope are there before and after, and do not count.
+    """
+    before = set(threading.enumerate())
+    yield
+    left = _outliving(before)
+    assert not left, f"{request.node.nodeid} left threads running: {left}"
+
+
+def _outliving(before: set[threading.Thread]) -> list[str]:
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while time.monotonic() < deadline:
+        extra = [t for t in threading.enumerate() if t not in before and not t.daemon and t.is_alive()]
+        if not extra:
+            return []
+        extra[0].join(timeout=0.2)
+    return [thread.name for thread in extra]
+
+
+def pytest_sessionstart() -> None:
+    os.environ[_MARK] = uuid.uuid4().hex
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that leaves processes behind."""
+    _, alive = psutil.wait_procs(_started_by_us(), timeout=_GRACE_SECONDS)
+    if alive:
+        print(f"\nleft running after the tests: {alive}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _started_by_us() -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            mark = process.environ().get(_MARK)
+        except psutil.Error:
+            continue
+        if mark == os.environ[_MARK] and process.pid != os.getpid():
+            found.append(process)
+    return found
