@@ -35,7 +35,8 @@ class IndexCall:
 class SearchCall:
     """A question. k: how many files to answer with. scope_path: a folder or file, absolute or relative.
 
-    workspace: "" for the default, "all", or a name. explain: show what each score is made of.
+    workspace: "" for the default, "all", or a name. explain: show what each score is made of. mode: "hybrid",
+    "lexical" or "dense". every_passage: no limit on the hits of one file.
     """
 
     query: str
@@ -43,6 +44,8 @@ class SearchCall:
     scope_path: str = ""
     workspace: str = ""
     explain: bool = False
+    mode: str = "hybrid"
+    every_passage: bool = False
 
 
 class Facade(Protocol):

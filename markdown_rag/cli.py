@@ -1,0 +1,261 @@
+"""The command line: ``markdown-fastrag-mcp`` with no arguments serves MCP over stdio; the commands do the same by hand.
+
+Results go to standard output (as text, or as JSON with --json), everything else to stderr. Exit codes: 0 done,
+1 it failed, 2 wrong usage or a bad variable, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from markdown_rag import __version__
+from markdown_rag.app import App, Unusable
+from markdown_rag.errors import FastRagError, InputError, SettingsError
+from markdown_rag.facade import Facade, IndexCall, SearchCall
+from markdown_rag.settings import load_settings
+from markdown_rag.terminal import ProgressDisplay, say, say_json
+
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+POLL_SECONDS = 20.0
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; the exit code. Never raises for what a user can cause."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+    options = _parser().parse_args(list(arguments) or ["serve"])
+    if options.command == "serve":
+        return _serve()
+    try:
+        app = App(load_settings(os.environ), Path.cwd())
+    except SettingsError as error:
+        say(str(error), sys.stderr)
+        return USAGE
+    try:
+        command: Callable[[Facade, argparse.Namespace], int] = options.run
+        return command(app, options)
+    except InputError as error:
+        say(f"Error: {error}", sys.stderr)
+        return USAGE
+    except FastRagError as error:
+        say(f"Error: {error}", sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        say("Interrupted; what was stored stays.", sys.stderr)
+        return INTERRUPTED
+    finally:
+        app.close()
+
+
+def _serve() -> int:
+    """The stdio server. With a bad variable it starts all the same and every tool answers with the reason."""
+    from markdown_rag.server.stdio import serve  # noqa: PLC0415 - the MCP SDK costs 0.5 s, which shell commands save
+    from markdown_rag.server.tools import create_server  # noqa: PLC0415
+
+    facade: Facade
+    try:
+        facade = App(load_settings(os.environ), Path.cwd())
+    except SettingsError as error:
+        say(str(error), sys.stderr)
+        facade = Unusable(error)
+    return serve(create_server(facade), facade.close)
+
+
+def index(app: Facade, options: argparse.Namespace) -> int:
+    """Index a folder and follow the job to its end."""
+    call = IndexCall(
+        root=options.path,
+        directory=options.directory,
+        recursive=not options.no_recursive,
+        force=options.force,
+        use_cache=not options.no_cache,
+        verify=options.verify,
+        confirm_deletions=options.confirm_deletions,
+        params={"current_working_directory": options.path, "directory": options.directory},
+    )
+    if options.dry_run:
+        preview = app.preview(call)
+        say_json(preview) if options.json else _show_preview(preview)
+        return DONE
+    accepted = app.index(call)
+    if not options.json and accepted.get("warning"):
+        say(accepted["warning"], sys.stderr)
+    status = _follow(app, accepted["job_id"])
+    say_json(status) if options.json else _show_outcome(status)
+    return DONE if status.get("status") == "succeeded" else FAILED
+
+
+def _follow(app: Facade, job_id: str) -> dict[str, Any]:
+    """Wait for a job's end, showing its progress; an interrupt cancels the job."""
+    display = ProgressDisplay()
+    try:
+        while True:
+            status = app.status(job_id, POLL_SECONDS, display.show)
+            if status.get("status") not in {"queued", "running"}:
+                return status
+    except KeyboardInterrupt:
+        app.cancel(job_id)
+        raise
+    finally:
+        display.end()
+
+
+def _show_outcome(status: dict[str, Any]) -> None:
+    result = status.get("result") or {}
+    if status.get("status") != "succeeded":
+        say(f"{status.get('status')}: {status.get('error') or status.get('note') or ''}", sys.stderr)
+    if not result:
+        return
+    counts = result.get("delta_counts", {})
+    say(
+        f"{result.get('message', '')} {counts.get('new', 0)} new, {counts.get('modified', 0)} modified, "
+        f"{counts.get('deleted', 0)} deleted; {result.get('insert_count', 0)} chunks stored, "
+        f"{result.get('embedded', 0)} texts embedded, {result.get('cached', 0)} from the cache, "
+        f"{result.get('timings_seconds', {}).get('total', 0):.1f} s."
+    )
+    for problem in result.get("problems", []):
+        say(f"  {problem['path']}: {problem['reason']}")
+
+
+def _show_preview(preview: dict[str, Any]) -> None:
+    for key, words in (
+        ("new", "new files"),
+        ("modified", "modified files"),
+        ("deleted", "deleted files"),
+        ("unchanged", "unchanged files"),
+        ("chunks", "chunks to write"),
+        ("cached", "of their texts already paid for"),
+        ("tokens_to_embed", "tokens to embed"),
+    ):
+        say(f"{preview.get(key, 0):>10}  {words}")
+    for problem in preview.get("problems", []):
+        say(f"  {problem['path']}: {problem['reason']}")
+
+
+def search(app: Facade, options: argparse.Namespace) -> int:
+    """Ask a question."""
+    from markdown_rag.server.render import search_text  # noqa: PLC0415
+
+    call = SearchCall(
+        query=" ".join(options.query),
+        k=options.k,
+        scope_path=options.scope,
+        workspace=options.workspace,
+        explain=options.explain,
+    )
+    found = app.search(call)
+    say_json(found) if options.json else say(search_text(found))
+    return DONE if found["hits"] else FAILED
+
+
+def status(app: Facade, options: argparse.Namespace) -> int:
+    """Show a job."""
+    found = app.status(options.job_id)
+    if options.json:
+        say_json(found)
+    elif not found.get("found"):
+        say(str(found.get("message", "")))
+    else:
+        say(
+            f"{found['job_id']} {found['status']}, {found['phase']}, {found['progress_percent']} %, {found['target_path']}"
+        )
+        _show_outcome(found)
+    return DONE if found.get("found") else FAILED
+
+
+def cancel(app: Facade, options: argparse.Namespace) -> int:
+    """Stop a job."""
+    answer = app.cancel(options.job_id)
+    say_json(answer) if options.json else say(answer["message"])
+    return DONE if answer["cancelled"] else FAILED
+
+
+def clear(app: Facade, options: argparse.Namespace) -> int:
+    """Remove a workspace from the index."""
+    answer = app.clear(options.workspace, confirm=options.yes)
+    say_json(answer) if options.json else say(answer["message"])
+    return DONE
+
+
+def doctor(app: Facade, options: argparse.Namespace) -> int:
+    """Check the installation, and one folder's index against the disk."""
+    health = app.health()
+    audit = app.audit(IndexCall(root=options.path), repair=options.repair) if health["ok"] else {"ok": False}
+    if options.json:
+        say_json({**health, "audit": audit})
+    else:
+        for check in health["checks"]:
+            say(f"{'ok  ' if check['ok'] else 'BAD '} {check['name']}: {check['detail']}")
+        for finding in audit.get("findings", []):
+            say(f"BAD  {finding['kind']}: {finding['path']} {finding['detail']}")
+        if audit.get("message"):
+            say(audit["message"])
+    return DONE if health["ok"] and audit.get("ok") else FAILED
+
+
+def evaluate(app: Facade, options: argparse.Namespace) -> int:
+    """Score a folder of documents and questions."""
+    from markdown_rag.evaluation import evaluate_folder, table  # noqa: PLC0415
+
+    scores = evaluate_folder(app, Path(options.path), ProgressDisplay().show)
+    say_json(scores) if options.json else say(table(scores))
+    return DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="markdown-fastrag-mcp", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(name: str, function: Callable[..., int] | None, words: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=words, description=words)
+        command.set_defaults(run=function)
+        if function:
+            command.add_argument("--json", action="store_true", help="print one JSON document")
+        return command
+
+    add("serve", None, "serve MCP over standard input and output (the default)")
+    add_index_arguments(add("index", index, "index a folder, or bring its index up to date"))
+
+    command = add("search", search, "ask a question")
+    command.add_argument("query", nargs="+", help="the question")
+    command.add_argument("-k", type=int, default=5, help="how many hits, 1 to 50 (default 5)")
+    command.add_argument("--scope", default="", help="only this folder or file")
+    command.add_argument("--workspace", default="", help='an indexed folder, or "all" (default: the current one)')
+    command.add_argument("--explain", action="store_true", help="show what each score is made of")
+
+    command = add("status", status, "show an index job")
+    command.add_argument("job_id", nargs="?", default="", help="the job (default: the latest)")
+    command = add("cancel", cancel, "stop an index job")
+    command.add_argument("job_id", nargs="?", default="", help="the job (default: the latest active one)")
+
+    command = add("clear", clear, "remove one folder from the index; the files stay")
+    command.add_argument("--workspace", default="", help="an indexed folder (default: the current one)")
+    command.add_argument("--yes", action="store_true", help="do it; without this it only says what would go")
+
+    command = add("doctor", doctor, "check the installation, and a folder's index against the disk")
+    command.add_argument("path", nargs="?", default="", help="the folder (default: MARKDOWN_WORKSPACE, else this one)")
+    command.add_argument("--repair", action="store_true", help="mend what can be mended without loss")
+
+    command = add("eval", evaluate, "score a folder that holds docs/ and queries.jsonl")
+    command.add_argument("path", help="the folder")
+    return parser
+
+
+def add_index_arguments(command: argparse.ArgumentParser) -> None:
+    """The arguments of ``index``, shared with reindex.py."""
+    command.add_argument("path", nargs="?", default="", help="the folder (default: MARKDOWN_WORKSPACE, else this one)")
+    command.add_argument("--directory", default="", help="only this part of it")
+    command.add_argument("-f", "--force", action="store_true", help="write every file of the scope again")
+    command.add_argument("--no-cache", action="store_true", help="with --force: pay for every embedding again")
+    command.add_argument("--no-recursive", action="store_true", help="only the files directly in the folder")
+    command.add_argument(
+        "--verify", action="store_true", help="read every file, also where size and time are unchanged"
+    )
+    command.add_argument("--confirm-deletions", action="store_true", help="go on although most files are gone")
+    command.add_argument("--dry-run", action="store_true", help="only say what would be done and what it would cost")

@@ -1,0 +1,180 @@
+"""How well a folder's questions are answered: ``docs/`` is indexed, ``queries.jsonl`` is asked, the answers are scored.
+
+Everything goes through the façade, as an agent's questions do: the real store, the real model. The same questions are
+also asked of keywords alone and of vectors alone, so that a loss against either is seen question by question.
+Questions: one JSON object a line with ``query`` and ``gold_files``, and where known ``id``, ``lang``, ``kind``,
+``partial_files``, ``exclude_files`` and ``gold_spans`` (file, start, end in characters).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from markdown_rag.errors import InputError, JobError
+from markdown_rag.facade import Facade, IndexCall, Json, SearchCall
+from markdown_rag.search.scoring import Difference, Range, difference, file_measures, passage_measures, summary
+
+MODES = ("hybrid", "lexical", "dense")
+DEPTH = 10  # files that count in the measures
+PASSAGES = 5  # passages that count in theirs
+SHOWN = ("hit@1", "hit@5", "recall@10", "mrr@10", "ndcg@5", "ndcg@10", "passage_recall", "passage_iou")
+GROUPS = ("lang", "kind")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One line of ``queries.jsonl``. gold_spans: character ranges by file."""
+
+    id: str
+    query: str
+    gold_files: tuple[str, ...]
+    partial_files: tuple[str, ...]
+    exclude_files: tuple[str, ...]
+    gold_spans: Mapping[str, tuple[Range, ...]]
+    groups: Mapping[str, str]
+
+    @property
+    def depth(self) -> int:
+        """How many files to ask for, so that enough are left when the excluded ones are dropped."""
+        return min(50, DEPTH + len(self.exclude_files))
+
+
+def read_questions(path: Path) -> list[Question]:
+    """The questions of a file; InputError names the line that is not one."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read: {error.strerror}.", "Give a folder with docs/ and queries.jsonl."
+        ) from error
+    return [_question(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _question(line: str, where: str) -> Question:
+    try:
+        row = json.loads(line)
+        spans: dict[str, list[Range]] = {}
+        for span in row.get("gold_spans") or ():
+            spans.setdefault(span["file"], []).append((int(span["start"]), int(span["end"])))
+        return Question(
+            id=str(row.get("id", where)),
+            query=str(row["query"]),
+            gold_files=tuple(row["gold_files"]),
+            partial_files=tuple(row.get("partial_files") or ()),
+            exclude_files=tuple(row.get("exclude_files") or ()),
+            gold_spans={file: tuple(ranges) for file, ranges in spans.items()},
+            groups={name: str(row[name]) for name in GROUPS if row.get(name)},
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{where} is not a question: {error!r}.", "Each line is an object with query and gold_files."
+        ) from error
+
+
+def evaluate_folder(app: Facade, folder: Path, show: Callable[[Json], None]) -> Json:
+    """Index ``folder/docs``, ask every question in every mode, score. show: called with the index job's progress.
+
+    Raises InputError for a folder that is not one, JobError when indexing fails.
+    """
+    docs = (folder / "docs").resolve()
+    questions = read_questions(folder / "queries.jsonl")
+    accepted = app.index(IndexCall(root=str(docs)))
+    status: Json = {"status": "queued"}
+    while status["status"] in {"queued", "running"}:
+        status = app.status(accepted["job_id"], 20.0, show)
+    if status["status"] != "succeeded":
+        raise JobError(f"Indexing {docs} ended as {status['status']}: {status.get('error') or status.get('note')}.")
+    rows = {mode: [_ask(app, docs, question, mode) for question in questions] for mode in MODES}
+    return _scores(folder.resolve().name, questions, rows)
+
+
+def _ask(app: Facade, docs: Path, question: Question, mode: str) -> dict[str, float]:
+    """All measures of one question."""
+
+    def ranked(k: int, *, every_passage: bool) -> Sequence[Json]:
+        call = SearchCall(question.query, k, workspace=str(docs), explain=True, mode=mode, every_passage=every_passage)
+        hits: Sequence[Json] = app.search(call)["hits"]
+        return hits
+
+    files = [_relative(hit, docs) for hit in ranked(question.depth, every_passage=False)]
+    measures = file_measures(files, question.gold_files, question.partial_files, question.exclude_files)
+    if question.gold_spans:
+        passages = [(_relative(hit, docs), _characters(docs, hit)) for hit in ranked(PASSAGES, every_passage=True)]
+        measures |= passage_measures(passages, question.gold_spans)
+    return measures
+
+
+def _relative(hit: Json, docs: Path) -> str:
+    return Path(hit["path"]).relative_to(docs).as_posix()
+
+
+def _characters(docs: Path, hit: Json) -> Range:
+    """A hit's byte range as a range of characters of the file's text."""
+    start, end = hit["bytes"]
+    data = _file(docs / _relative(hit, docs))
+    before = len(data[:start].decode("utf-8", "replace"))
+    return before, before + len(data[start:end].decode("utf-8", "replace"))
+
+
+@lru_cache(maxsize=64)
+def _file(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def _scores(name: str, questions: Sequence[Question], rows: Mapping[str, Sequence[Mapping[str, float]]]) -> Json:
+    found: Json = {
+        "set": name,
+        "questions": len(questions),
+        "modes": {mode: _means(of) for mode, of in rows.items()},
+        "against": {other: _against(rows, other) for other in MODES[1:]},
+    }
+    for group in GROUPS:
+        values = sorted({question.groups[group] for question in questions if group in question.groups})
+        if len(values) > 1:
+            found[group] = {value: _means(_of_group(questions, rows["hybrid"], group, value)) for value in values}
+    return found
+
+
+def _of_group(
+    questions: Sequence[Question], rows: Sequence[Mapping[str, float]], group: str, value: str
+) -> list[Mapping[str, float]]:
+    return [row for question, row in zip(questions, rows, strict=True) if question.groups.get(group) == value]
+
+
+def _means(rows: Sequence[Mapping[str, float]]) -> Json:
+    return {name: {"mean": e.mean, "error": e.error, "n": e.n} for name, e in summary(rows).items()}
+
+
+def _against(rows: Mapping[str, Sequence[Mapping[str, float]]], other: str) -> Json:
+    """The paired difference in nDCG@10 between the whole recipe and one leg alone."""
+    paired: Difference = difference([row["ndcg@10"] for row in rows["hybrid"]], [row["ndcg@10"] for row in rows[other]])
+    return {**asdict(paired), "worse_beyond_chance": paired.worse_beyond_chance}
+
+
+def table(scores: Json) -> str:
+    """The scores as text: one line a mode and group, standard errors in brackets."""
+    lines = [f"{scores['set']}: {scores['questions']} questions, mean (standard error)"]
+    shown = [name for name in SHOWN if name in scores["modes"]["hybrid"]]
+    lines.append(f"{'':<22}" + "".join(f"{name:>16}" for name in shown))
+    lines += _lines(scores["modes"].items(), shown)
+    for group in GROUPS:
+        lines += _lines(((f"{group} {value}", of) for value, of in scores.get(group, {}).items()), shown)
+    for other, paired in scores["against"].items():
+        verdict = "BELOW it beyond chance" if paired["worse_beyond_chance"] else "not below it"
+        lines.append(
+            f"nDCG@10 against {other} alone: {paired['mean']:+.3f} ({paired['error']:.3f}), "
+            f"better {paired['better']}, worse {paired['worse']}: {verdict}"
+        )
+    return "\n".join(lines)
+
+
+def _lines(rows: Iterable[tuple[str, Json]], shown: Sequence[str]) -> list[str]:
+    return [f"{name:<22}" + "".join(_figure(of[m]) for m in shown if m in of) for name, of in rows]
+
+
+def _figure(of: Json) -> str:
+    return f"{of['mean']:.3f} ({of['error']:.3f})".rjust(16)
