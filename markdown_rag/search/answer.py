@@ -1,0 +1,97 @@
+"""What is asked and what is answered: values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from markdown_rag.search.freshness import Freshness
+from markdown_rag.store.base import EVERYTHING, Where
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """A question. k: hits wanted, 1 to 50 (more is cut to 50 and said). where: what may be found.
+
+    per_file: hits of one file, None for the policy's.
+    """
+
+    query: str
+    k: int = 5
+    where: Where = EVERYTHING
+    per_file: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A cited passage.
+
+    path: relative to its workspace; absolute: on this machine, "" where the workspace is elsewhere. heading_path:
+    "A › B". start_line, end_line: the chunk in the file; the excerpt's own lines beside them; all 1-based, inclusive.
+    start_byte, end_byte: the chunk in the file, end exclusive. score: 0 to 1, comparable between queries. parts: what
+    it and the order are made of (coverage, similarity, and the ranking's lexical, dense, title and order).
+    """
+
+    id: str
+    workspace: str
+    path: str
+    absolute: str
+    title: str
+    heading_path: str
+    ord: int
+    start_line: int
+    end_line: int
+    start_byte: int
+    end_byte: int
+    excerpt: str
+    excerpt_start_line: int
+    excerpt_end_line: int
+    excerpt_cut: bool
+    tags: tuple[str, ...]
+    aliases: tuple[str, ...]
+    properties: Mapping[str, Any]
+    score: float
+    parts: Mapping[str, float]
+    freshness: Freshness
+
+
+class EmptyReason(StrEnum):
+    """Why an answer has no hit."""
+
+    NOTHING_INDEXED = "nothing_indexed"
+    UNKNOWN_SCOPE = "unknown_scope"
+    NO_MATCH = "no_match"
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Why there is no hit, and what to do. nearest_scope: an existing folder or file like the one asked for, or ""."""
+
+    reason: EmptyReason
+    message: str
+    nearest_scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """Hits, best first, and what was searched.
+
+    total_files, total_chunks: what the scope holds (a few seconds old at most). more: there are further hits behind
+    the last. best_score: of the best hit, or of the best match that was too far off. degraded: which way of searching
+    was not used and why, "" if none. notes: what was cut or could not be checked. empty: set when there is no hit.
+    seconds: how long it took.
+    """
+
+    hits: tuple[Hit, ...]
+    k: int
+    where: Where
+    total_files: int
+    total_chunks: int
+    more: bool
+    best_score: float
+    degraded: str = ""
+    notes: tuple[str, ...] = ()
+    empty: Empty | None = None
+    seconds: float = 0.0

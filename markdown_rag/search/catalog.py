@@ -1,0 +1,130 @@
+"""What is indexed: the newest committed generation of every file, kept in memory.
+
+Two questions are answered at different prices. ``current`` costs nothing and answers only when the engine can prove
+that nobody wrote since; ``snapshot`` may be a few seconds old and is for totals, scopes and filters. ``newest`` asks
+the store about a few named files and is always exact.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from markdown_rag.clock import Clock
+from markdown_rag.paths import is_within
+from markdown_rag.search import generations
+from markdown_rag.search.generations import FileKey
+from markdown_rag.store.base import FileEntry, Store, Where
+
+MAX_AGE_S = 5.0
+_KEPT = 16  # different sets of workspaces that are kept at the same time
+_LOAD_SHARE = 20  # a snapshot that took t seconds is kept for at least 20 t: reading costs at most 5 % of the time
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The catalog at one moment. files: newest committed generation by (workspace, path).
+
+    change_count: the engine's, read before the rows were; taken: on the monotonic clock; seconds: what reading cost.
+    """
+
+    files: Mapping[FileKey, FileEntry]
+    change_count: int | None
+    taken: float
+    seconds: float
+    gens: Mapping[FileKey, int] = field(default_factory=dict)
+
+    def within(self, scope: str, *, recursive: bool = True) -> list[FileEntry]:
+        """The files of a scope (a relative folder or file, "" for all)."""
+        found = (entry for entry in self.files.values() if is_within(entry.path, scope))
+        if recursive:
+            return list(found)
+        return [entry for entry in found if entry.path == scope or entry.path.rpartition("/")[0] == scope]
+
+    def totals(self, scope: str, *, recursive: bool = True) -> tuple[int, int]:
+        """How many files and chunks a scope holds."""
+        files = self.within(scope, recursive=recursive)
+        return len(files), sum(entry.chunk_count for entry in files)
+
+
+class Catalog:
+    """The catalog of one store. Thread-safe."""
+
+    def __init__(self, store: Store, clock: Clock, max_age_s: float = MAX_AGE_S) -> None:
+        self._store = store
+        self._clock = clock
+        self._max_age_s = max_age_s
+        self._snapshots: dict[tuple[str, ...], Snapshot] = {}
+        self._lock = threading.Lock()
+        self._loading = threading.Lock()
+
+    def current(self, workspaces: tuple[str, ...] = ()) -> Snapshot | None:
+        """A snapshot that is proven to hold everything written until now, or None (then ask ``newest`` afterwards)."""
+        count = self._store.change_count()
+        if count is None:
+            return None
+        known = self._known(workspaces)
+        if known is None or (known.change_count != count and self._is_old(known)):
+            known = self._load(workspaces)
+        return known if known.change_count == count else None
+
+    def snapshot(self, workspaces: tuple[str, ...] = ()) -> Snapshot:
+        """The catalog of these workspaces ((), all of them), at most a few seconds old."""
+        known = self._known(workspaces)
+        if known is None:
+            return self._load(workspaces)
+        if not self._is_old(known):
+            return known
+        count = self._store.change_count()
+        return known if count is not None and count == known.change_count else self._load(workspaces)
+
+    def fresh(self, workspaces: tuple[str, ...] = ()) -> Snapshot:
+        """The catalog as it is now: what an answer that found nothing is explained by."""
+        count = self._store.change_count()
+        known = self._known(workspaces)
+        if known is not None and count is not None and known.change_count == count:
+            return known
+        self.forget()
+        return self._load(workspaces)
+
+    def newest(self, keys: Iterable[FileKey]) -> dict[FileKey, int]:
+        """The newest committed generation of these files, exact at this moment; files without one are left out."""
+        wanted = frozenset(keys)
+        if not wanted:
+            return {}
+        where = Where(
+            workspaces=tuple(sorted({workspace for workspace, _ in wanted})),
+            paths=tuple(sorted({path for _, path in wanted})),
+        )
+        found = generations.newest(self._store.catalog(where))
+        return {key: entry.gen for key, entry in found.items() if key in wanted}
+
+    def forget(self) -> None:
+        """Drop what is kept: to be called after a write of ours."""
+        with self._lock:
+            self._snapshots.clear()
+
+    def _known(self, workspaces: tuple[str, ...]) -> Snapshot | None:
+        with self._lock:
+            return self._snapshots.get(workspaces)
+
+    def _is_old(self, snapshot: Snapshot) -> bool:
+        return self._clock.monotonic() - snapshot.taken > max(self._max_age_s, _LOAD_SHARE * snapshot.seconds)
+
+    def _load(self, workspaces: tuple[str, ...]) -> Snapshot:
+        asked = self._clock.monotonic()
+        with self._loading:
+            known = self._known(workspaces)
+            if known is not None and known.taken >= asked and known.change_count is not None:
+                return known  # somebody else read it while this call waited for its turn
+            started = self._clock.monotonic()
+            count = self._store.change_count()
+            files = generations.newest(self._store.catalog(Where(workspaces=workspaces)))
+            gens = {key: entry.gen for key, entry in files.items()}
+            snapshot = Snapshot(files, count, started, self._clock.monotonic() - started, gens)
+            with self._lock:
+                while len(self._snapshots) >= _KEPT:
+                    self._snapshots.pop(next(iter(self._snapshots)))
+                self._snapshots[workspaces] = snapshot
+            return snapshot

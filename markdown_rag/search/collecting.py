@@ -1,0 +1,85 @@
+"""Candidates are fetched, ranked and limited per file until an answer is full.
+
+Guarantees: k chunks whenever k exist in the scope within the per-file limit, in an order that a later round never
+changes, and an end: every further round asks for more or finds something.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field, replace
+
+from markdown_rag.search import ranking
+from markdown_rag.search.candidates import one_workspace_a_file, settled
+from markdown_rag.search.catalog import Catalog
+from markdown_rag.search.generations import FileKey, key_of
+from markdown_rag.search.hits import Places
+from markdown_rag.search.legs import Legs
+from markdown_rag.search.policy import SearchPolicy
+from markdown_rag.search.query import Query
+from markdown_rag.search.ranking import Placed
+from markdown_rag.store.base import Match, Where
+
+
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """What one search is made of. spread: see ranking.score_chunks."""
+
+    legs: Legs
+    catalog: Catalog
+    query: Query
+    policy: SearchPolicy
+    places: Places
+    spread: float
+
+    def collect(self, where: Where, k: int) -> tuple[list[Placed], bool]:
+        """The best k chunks in their final order, and whether there are more behind them."""
+        page, asked, limit = _Page(self.policy.per_file), where, self.policy.candidates(k)
+        while True:
+            placed, exhausted = self._round(asked, limit)
+            grew = page.add(placed, self.places.identity)
+            stuck = not grew and limit >= self.policy.max_candidates
+            if len(page.placed) >= k or exhausted or stuck:
+                return page.placed[:k], len(page.placed) > k or not exhausted
+            # One file may fill both lists however long they are, so files that have all their hits are left out.
+            full = page.full_paths(self.catalog.snapshot(where.workspaces).files)
+            asked = replace(where, exclude_paths=(*where.exclude_paths, *full))
+            limit = min(2 * limit, self.policy.max_candidates)
+
+    def _round(self, where: Where, limit: int) -> tuple[list[Placed], bool]:
+        found = one_workspace_a_file(settled(self.legs, self.catalog, where, limit), self.places.identity)
+        candidates = ranking.gather(self.query, found.dense, found.lexical)
+        scored = ranking.score_chunks(self.query, candidates, self.policy, self.spread)
+        return ranking.rank(scored, self.policy, self.places.identity), found.exhausted
+
+
+@dataclass(slots=True)
+class _Page:
+    """Hits as they are gathered over several rounds."""
+
+    per_file: int
+    placed: list[Placed] = field(default_factory=list)
+    _counts: Counter[Hashable] = field(default_factory=Counter)
+    _ids: set[str] = field(default_factory=set)
+
+    def add(self, placed: Iterable[Placed], file_of: Callable[[Match], Hashable]) -> bool:
+        """Append what is new and within the per-file limit; whether anything was."""
+        before = len(self.placed)
+        for item in placed:
+            file = file_of(item.match)
+            if item.match.id in self._ids or (self.per_file and self._counts[file] >= self.per_file):
+                continue
+            self._ids.add(item.match.id)
+            self._counts[file] += 1
+            self.placed.append(item)
+        return len(self.placed) > before
+
+    def full_paths(self, files: Iterable[FileKey]) -> list[str]:
+        """Paths that need not be searched again: every file of that path, in any workspace, has all its hits."""
+        if not self.per_file:
+            return []
+        counts = Counter(key_of(item.match) for item in self.placed)
+        full = {key for key, count in counts.items() if count >= self.per_file}
+        paths = {path for _, path in full}
+        return sorted(paths - {path for workspace, path in files if path in paths and (workspace, path) not in full})

@@ -1,0 +1,64 @@
+"""Why an answer is empty, in words that lead on. Pure over a snapshot of the catalog."""
+
+from __future__ import annotations
+
+import difflib
+
+from markdown_rag.paths import nfc
+from markdown_rag.search.answer import Empty, EmptyReason
+from markdown_rag.search.catalog import Snapshot
+from markdown_rag.store.base import Where
+
+
+def explain(snapshot: Snapshot, where: Where, best_score: float) -> Empty:
+    """The reason for an empty answer to a search of where."""
+    if not snapshot.files:
+        return Empty(
+            EmptyReason.NOTHING_INDEXED,
+            "Nothing is indexed in what was searched. Call index_documents first, or widen the search with "
+            'workspace="all".',
+        )
+    files = snapshot.within(where.scope, recursive=where.recursive)
+    if not files:
+        nearest = nearest_scope(snapshot, where.scope)
+        hint = f"The nearest indexed one is {nearest!r}." if nearest else "Leave scope_path empty to search everything."
+        return Empty(EmptyReason.UNKNOWN_SCOPE, f"No indexed file lies in scope {where.scope!r}. {hint}", nearest)
+    chunks = sum(entry.chunk_count for entry in files)
+    return Empty(
+        EmptyReason.NO_MATCH,
+        f"No match among {chunks:,} chunks of {len(files):,} files (best score {best_score:.2f}). "
+        "Try other words, or a wider scope.",
+    )
+
+
+def nearest_scope(snapshot: Snapshot, scope: str) -> str:
+    """The indexed folder or file most like a scope that holds nothing, or "".
+
+    Each part of the path is followed while it exists; where it ends, a sibling spelled alike is preferred to stopping.
+    """
+    children = _children(snapshot)
+    at = ""
+    for part in scope.split("/"):
+        names = children.get(at, {})
+        name = names.get(nfc(part)) or _alike(nfc(part), names)
+        if not name:
+            break
+        at = f"{at}/{name}" if at else name
+    return at
+
+
+def _alike(part: str, names: dict[str, str]) -> str:
+    folded = {name.casefold(): original for name, original in names.items()}
+    close = difflib.get_close_matches(part.casefold(), list(folded), n=1, cutoff=0.7)
+    return folded[close[0]] if close else ""
+
+
+def _children(snapshot: Snapshot) -> dict[str, dict[str, str]]:
+    """Folder → its entries, NFC name → name as on disk."""
+    children: dict[str, dict[str, str]] = {}
+    for _, path in snapshot.files:
+        at = ""
+        for part in path.split("/"):
+            children.setdefault(at, {})[nfc(part)] = part
+            at = f"{at}/{part}" if at else part
+    return children

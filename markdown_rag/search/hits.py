@@ -1,0 +1,83 @@
+"""A ranked chunk becomes what the user gets: a place on this machine, an excerpt, a score, and its freshness."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable
+from pathlib import Path
+
+from markdown_rag.search.answer import Hit
+from markdown_rag.search.excerpt import excerpt
+from markdown_rag.search.freshness import freshness
+from markdown_rag.search.policy import SearchPolicy
+from markdown_rag.search.ranking import Placed
+from markdown_rag.search.relevance import DenseScale, relevance
+from markdown_rag.store.base import Match
+
+Roots = Callable[[str], Path | None]
+
+
+class Places:
+    """Where workspaces are on this machine; each is asked for once, so one object serves one search."""
+
+    def __init__(self, roots: Roots) -> None:
+        self._roots = roots
+        self._known: dict[str, Path | None] = {}
+
+    def root(self, workspace: str) -> Path | None:
+        """The workspace's folder, None if it is on another machine."""
+        if workspace not in self._known:
+            self._known[workspace] = self._roots(workspace)
+        return self._known[workspace]
+
+    def absolute(self, match: Match) -> str:
+        """The file's path on this machine, or ""."""
+        root = self.root(match.workspace)
+        return "" if root is None else os.path.join(root, match.path)
+
+    def identity(self, match: Match) -> Hashable:
+        """What makes two rows rows of one file: the place on disk, else workspace and path."""
+        return self.absolute(match) or (match.workspace, match.path)
+
+
+def make_hit(item: Placed, places: Places, policy: SearchPolicy, scale: DenseScale) -> Hit:
+    """The hit of a placed chunk. Reads the file to tell whether it changed."""
+    match = item.match
+    shown = excerpt(match.text, match.start_line, item.weights, policy.excerpt_bytes)
+    return Hit(
+        id=match.id,
+        workspace=match.workspace,
+        path=match.path,
+        absolute=places.absolute(match),
+        title=match.title,
+        heading_path=match.heading_path,
+        ord=match.ord,
+        start_line=match.start_line,
+        end_line=match.end_line,
+        start_byte=match.start_byte,
+        end_byte=match.end_byte,
+        excerpt=shown.text,
+        excerpt_start_line=shown.start_line,
+        excerpt_end_line=shown.end_line,
+        excerpt_cut=shown.before or shown.after,
+        tags=match.tags,
+        aliases=match.aliases,
+        properties=match.properties,
+        score=relevance(item.chunk.coverage, item.chunk.candidate.dense, scale),
+        parts=_parts(item),
+        freshness=freshness(places.root(match.workspace), match.path, match.file_hash, policy.hash_bytes),
+    )
+
+
+def _parts(item: Placed) -> dict[str, float]:
+    chunk = item.chunk
+    parts = {
+        "coverage": chunk.coverage,
+        "similarity": chunk.candidate.dense or 0.0,
+        "bm25": chunk.candidate.lexical or 0.0,
+        "lexical": chunk.lexical,
+        "dense": chunk.dense,
+        "title": chunk.title,
+        "order": item.order,
+    }
+    return {name: round(value, 4) for name, value in parts.items()}

@@ -1,0 +1,49 @@
+"""What somebody typed, turned into what both legs search for.
+
+Any string is accepted or refused with a reason: blank is refused, a very long one is cut and the answer says so,
+characters that no provider takes (NUL, lone surrogates) become blanks.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from markdown_rag.errors import InputError
+from markdown_rag.markdown.lexical import looks_like_identifier, tokens
+from markdown_rag.search.policy import MAX_QUERY_CHARACTERS
+
+_HARMFUL = re.compile(r"[\x00\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query as it is searched.
+
+    text: what is embedded. tokens: the analyzer's distinct tokens, in order. words: how many words were typed.
+    identifier: whether one of them looks like an exact name. note: what was cut, or "".
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    words: int
+    identifier: bool
+    note: str = ""
+
+
+def prepare(given: str) -> Query:
+    """The query behind what was typed; InputError when nothing is left to search for."""
+    text = _HARMFUL.sub(" ", given[:MAX_QUERY_CHARACTERS]).strip()
+    if not text:
+        raise InputError("The query is blank.", "Say in words what you want to find, or give an exact name.")
+    note = ""
+    if len(given) > MAX_QUERY_CHARACTERS:
+        note = f"The query had {len(given):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were searched for."
+    words = text.split()
+    return Query(text, tuple(dict.fromkeys(tokens(text, query=True))), len(words), _names_something(words), note)
+
+
+def _names_something(words: list[str]) -> bool:
+    if len(words) == 1 and words[0][:1].isupper():
+        return True
+    return any(looks_like_identifier(word) for word in words[:8])

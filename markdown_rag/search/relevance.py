@@ -1,0 +1,38 @@
+"""The score that is shown: 0 to 1, absolute, so that it compares between queries. Pure.
+
+It is made of two parts that do not depend on the other hits: the share of the query's words that the chunk holds, and
+the similarity on the model's own scale. It never orders an answer; the ranking sum does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markdown_rag.store.base import Model
+
+
+@dataclass(frozen=True, slots=True)
+class DenseScale:
+    """A model's units. low: the similarity of unrelated text (shown as 0); high: that of a sure answer (shown as 1).
+
+    spread: the least distance between best and worst candidate that the ranking stretches to its full scale.
+    """
+
+    low: float
+    high: float
+    spread: float
+
+
+_LOCAL = DenseScale(low=0.1, high=0.6, spread=0.2)
+_UNMEASURED = DenseScale(low=0.2, high=0.8, spread=0.0)
+
+
+def dense_scale(model: Model) -> DenseScale:
+    """The units of a model: measured for the local one, a wide guess for every other."""
+    return _LOCAL if model.provider == "local" and not model.model.count("/") else _UNMEASURED
+
+
+def relevance(coverage: float, similarity: float | None, scale: DenseScale) -> float:
+    """How sure a hit is. similarity: the inner product, None where only keywords were searched or found it."""
+    near = 0.0 if similarity is None else min(1.0, max(0.0, (similarity - scale.low) / (scale.high - scale.low)))
+    return round(1.0 - (1.0 - near) * (1.0 - 0.7 * coverage), 4)

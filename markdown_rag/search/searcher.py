@@ -1,0 +1,102 @@
+"""A question in, cited passages out.
+
+query → both legs → newest generations → one ranking → per-file limit → refill while hits are missing → excerpts →
+freshness. Guarantees: k hits whenever k exist, nothing that was replaced or is unfinished, every answer bounded, and
+an empty one explained. Thread-safe; many searches run at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from markdown_rag.clock import Clock
+from markdown_rag.errors import InputError
+from markdown_rag.search import emptiness
+from markdown_rag.search.answer import Hit, SearchAnswer, SearchRequest
+from markdown_rag.search.catalog import Catalog
+from markdown_rag.search.collecting import Collector
+from markdown_rag.search.freshness import Freshness
+from markdown_rag.search.hits import Places, Roots, make_hit
+from markdown_rag.search.legs import Legs, QueryVectors
+from markdown_rag.search.policy import MAX_K, SearchPolicy
+from markdown_rag.search.query import Query, prepare
+from markdown_rag.search.relevance import dense_scale
+from markdown_rag.store.base import Store
+
+__all__ = ["Hit", "SearchAnswer", "SearchPolicy", "SearchRequest", "Searcher"]
+
+
+class Searcher:
+    """Answers questions from one store.
+
+    roots: where a workspace is on this machine, None if it is elsewhere. embeddings None searches by keywords only.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        embeddings: QueryVectors | None,
+        catalog: Catalog,
+        *,
+        roots: Roots,
+        policy: SearchPolicy,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._embeddings = embeddings
+        self._catalog = catalog
+        self._roots = roots
+        self._policy = policy
+        self._clock = clock
+        self._scale = dense_scale(store.model)
+        self._pool = ThreadPoolExecutor(policy.threads, thread_name_prefix="search")
+
+    def search(self, request: SearchRequest) -> SearchAnswer:
+        """The best passages for a query.
+
+        Raises InputError; StoreError where the store fails; EmbeddingError where keywords cannot stand in.
+        """
+        started = self._clock.monotonic()
+        if request.k < 1:
+            raise InputError(f"k must be from 1 to {MAX_K}, not {request.k}.", "Leave it out for 5.")
+        query, k = prepare(request.query), min(request.k, MAX_K)
+        policy = self._policy if request.per_file is None else replace(self._policy, per_file=request.per_file)
+        places = Places(self._roots)
+        legs = Legs(self._store, self._embeddings, query, self._pool)
+        collector = Collector(legs, self._catalog, query, policy, places, self._scale.spread)
+        placed, more = collector.collect(request.where, k)
+        hits = tuple(make_hit(item, places, policy, self._scale) for item in placed)
+        workspaces = request.where.workspaces
+        snapshot = self._catalog.snapshot(workspaces) if hits else self._catalog.fresh(workspaces)
+        files, chunks = snapshot.totals(request.where.scope, recursive=request.where.recursive)
+        return SearchAnswer(
+            hits=hits,
+            k=k,
+            where=request.where,
+            total_files=files,
+            total_chunks=chunks,
+            more=more,
+            best_score=max((hit.score for hit in hits), default=0.0),
+            degraded=legs.degraded,
+            notes=tuple(_notes(request.k, query, hits)),
+            empty=None if hits else emptiness.explain(snapshot, request.where, 0.0),
+            seconds=self._clock.monotonic() - started,
+        )
+
+    def close(self) -> None:
+        """End the threads. Safe to call twice."""
+        self._pool.shutdown(wait=True)
+
+
+def _notes(asked_k: int, query: Query, hits: Iterable[Hit]) -> Iterable[str]:
+    if query.note:
+        yield query.note
+    if asked_k > MAX_K:
+        yield f"k was cut to {MAX_K}."
+    unchecked = [hit.path for hit in hits if hit.freshness is Freshness.UNCHECKED]
+    if unchecked:
+        yield f"Not compared with the disk (too large or not readable): {', '.join(unchecked[:3])}" + (
+            f" and {len(unchecked) - 3} more." if len(unchecked) > 3 else "."
+        )
