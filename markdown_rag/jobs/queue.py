@@ -1,0 +1,160 @@
+"""Requests in, jobs carried out: the queue of one process over the ledger that all processes share.
+
+Guarantees: ``submit`` writes one row and returns; a job is run by the process that accepted it as soon as the rules of
+``admission`` let it start; a cancel is seen within a pulse, whichever process asked; every process sees every job. The
+interface is synchronous; an event loop calls it from threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markdown_rag.clock import Clock
+from markdown_rag.errors import JobError
+from markdown_rag.jobs.admission import Decision, FollowUp, Join, Limits, Refuse
+from markdown_rag.jobs.job import CANCEL_NOTE, IndexRequest, Job, Status, ask_to_cancel
+from markdown_rag.jobs.ledger import Ledger
+from markdown_rag.jobs.owner import Owner, this_process
+from markdown_rag.jobs.runs import RunJob
+from markdown_rag.jobs.status import JobStatus
+from markdown_rag.jobs.worker import Worker
+
+CLOSE_SECONDS = 0.8
+_LOOK_SECONDS = 0.1  # how often a waiting caller looks for what other processes wrote
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What became of a request. job: the one that does it, as accepted or joined; None when refused.
+
+    joined: it was there already. follows: id of the busy job it runs after, or "". message: fit to read.
+    """
+
+    job: Job | None
+    joined: bool
+    follows: str
+    message: str
+
+    @property
+    def accepted(self) -> bool:
+        """Whether a job does what was asked."""
+        return self.job is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancellation:
+    """What became of a cancel. job: as it is now. accepted: it is or will be ``cancelled``. message: fit to read."""
+
+    job: Job
+    accepted: bool
+    message: str
+
+
+class JobQueue:
+    """Accepts, runs, shows and stops jobs. Thread-safe; but for wait and close, calls take one small transaction.
+
+    run: carries a job out, writes its figures into the Progress, checks the StopSignal well under a second apart and
+    returns the result as JSON. max_jobs: how many run at once, over all processes. ttl_s: how long an ended job is
+    remembered. The ledger stays the caller's to close, after the queue.
+    """
+
+    def __init__(self, ledger: Ledger, run: RunJob, clock: Clock, max_jobs: int = 1, ttl_s: float = 1800.0) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._ttl = ttl_s
+        self._limits = Limits(running=max_jobs)
+        self._worker = Worker(ledger, run, this_process(), clock, running_limit=max_jobs, ttl=ttl_s)
+
+    @property
+    def owner(self) -> Owner:
+        """Who accepts here, as written into every job."""
+        return self._worker.owner
+
+    def submit(self, request: IndexRequest) -> Submission:
+        """Accept, join or refuse a request. Raises JobError once the queue is closed, StateError."""
+        decisions: list[Decision] = []
+
+        def write() -> Job | None:
+            decision, job = self._ledger.submit(request, self.owner, self._limits, self._clock.now())
+            decisions.append(decision)
+            return job
+
+        job = self._worker.accept(write)
+        return _submission(decisions[0], job)
+
+    def status(self, job_id: str = "") -> JobStatus | None:
+        """A job of any process by its id, "" for the one accepted last; None if there is no such job."""
+        now = self._clock.now()
+        self._ledger.sweep(self.owner, self._ttl, now)
+        job = self._ledger.get(job_id) if job_id else self._ledger.latest()
+        return None if job is None else JobStatus(self._worker.freshest(job), tuple(self.active()), now)
+
+    def active(self) -> list[Job]:
+        """The queued and running jobs of all processes, in order of acceptance."""
+        return [self._worker.freshest(job) for job in self._ledger.active()]
+
+    def cancel(self, job_id: str = "") -> Cancellation:
+        """Stop a job of any process, "" for the active one accepted last. Raises JobError if there is no such job."""
+        now = self._clock.now()
+        self._ledger.sweep(self.owner, self._ttl, now)
+        job = self._ledger.change(job_id or self._newest_active(), lambda job: ask_to_cancel(job, CANCEL_NOTE, now))
+        if job is None:
+            raise JobError(f"There is no job {job_id}.", "Ask for the status without an id to see the latest.")
+        self._worker.pass_on_cancel(job)
+        return _cancellation(job)
+
+    def wait(self, job_id: str, seconds: float, seen: JobStatus | None = None) -> JobStatus | None:
+        """The job's status when it has ended, when the queue closes, or after seconds; None if there is no such job.
+
+        seen: an earlier status; also return as soon as the job has moved on from it.
+        """
+        deadline = self._clock.monotonic() + seconds
+        with self._worker.listening() as event:
+            while True:
+                event.clear()
+                status = self.status(job_id)
+                if status is None or status.job.status.ended or (seen is not None and _moved(seen.job, status.job)):
+                    return status
+                left = deadline - self._clock.monotonic()
+                if left <= 0 or self._worker.closed:
+                    return status
+                job_id = status.job.id  # "" means the job that was the latest at the first look
+                self._clock.wait(event, min(left, _LOOK_SECONDS))
+
+    def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Stop this process's jobs, which end failed and resumable, and its threads. Safe to call twice.
+
+        Waits at most about seconds for runs to see their StopSignal; one that does not is left to its thread.
+        """
+        self._worker.close(seconds)
+
+    def _newest_active(self) -> str:
+        active = self._ledger.active()
+        if not active:
+            raise JobError("No index job is queued or running.", "There is nothing to cancel.")
+        return active[-1].id
+
+
+def _moved(before: Job, after: Job) -> bool:
+    return before.id != after.id or before.status != after.status or before.progress != after.progress
+
+
+def _submission(decision: Decision, job: Job | None) -> Submission:
+    if isinstance(decision, Refuse):
+        return Submission(None, False, "", f"{decision.reason} Wait until one has ended, or cancel one.")
+    if isinstance(decision, Join):
+        return Submission(job, True, "", f"Job {decision.job_id} is waiting to do the same; joined it.")
+    if isinstance(decision, FollowUp):
+        message = f"Index job accepted; it runs after job {decision.after}, which works on the same files."
+        return Submission(job, False, decision.after, message)
+    return Submission(job, False, "", "Index job accepted and queued.")
+
+
+def _cancellation(job: Job) -> Cancellation:
+    if job.status is Status.CANCELLED:
+        return Cancellation(
+            job, True, f"Job {job.id} is cancelled. {job.note.removeprefix(CANCEL_NOTE).strip()}".strip()
+        )
+    if job.status.ended:
+        return Cancellation(job, False, f"Job {job.id} had ended before: {job.status}.")
+    return Cancellation(job, True, f"Job {job.id} is being cancelled; what it has stored is kept.")

@@ -1,0 +1,201 @@
+"""The jobs that one process accepted, carried out: heartbeats, figures, starts, stops and ends.
+
+One thread pulses while the process has jobs and sleeps when it has none; each running job has a thread of its own.
+A pulse writes only what changed: figures at most once in PULSE_SECONDS, a lease when it is due.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from markdown_rag.clock import Clock
+from markdown_rag.errors import JobError, StateError
+from markdown_rag.indexing.report import Progress
+from markdown_rag.jobs.job import STOPPED_ERROR, Job, Outcome, Status, abandon, beat, finish
+from markdown_rag.jobs.lease import is_due
+from markdown_rag.jobs.ledger import Ledger
+from markdown_rag.jobs.owner import Owner
+from markdown_rag.jobs.runs import LiveRun, RunJob, at_shutdown
+
+PULSE_SECONDS = 0.25
+_LOST_NOTE = "Another process took this job for abandoned."
+
+
+class Worker:
+    """Runs what its owner accepted. Thread-safe.
+
+    running_limit: jobs at once, over all processes. ttl: seconds an ended job is remembered. changed: called, in any
+    thread, after a job of this owner ended.
+    """
+
+    def __init__(
+        self, ledger: Ledger, run: RunJob, owner: Owner, clock: Clock, *, running_limit: int, ttl: float
+    ) -> None:
+        self.owner = owner
+        self._ledger = ledger
+        self._run = run
+        self._clock = clock
+        self._running_limit = running_limit
+        self._ttl = ttl
+        self._live: dict[str, LiveRun] = {}
+        self._lock = threading.Lock()  # guards _live and _listeners
+        self._gate = threading.Lock()  # held where a job is accepted or started, so that none slips past close
+        self._listeners: set[threading.Event] = set()
+        self._pulse: threading.Thread | None = None
+        self._wake = threading.Event()
+        self._closed = threading.Event()
+
+    @property
+    def closed(self) -> bool:
+        """Whether close was called."""
+        return self._closed.is_set()
+
+    def accept(self, write: Callable[[], Job | None]) -> Job | None:
+        """Let a job be written for this owner and see to it. Raises JobError once closed."""
+        with self._gate:
+            if self.closed:
+                raise JobError("The server is stopping and takes no new index jobs.", "Ask again when it is back.")
+            job = write()
+            if self._pulse is None:
+                self._pulse = threading.Thread(target=self._pulse_loop, name="job-pulse", daemon=True)
+                self._pulse.start()
+        self._wake.set()
+        return job
+
+    def freshest(self, job: Job) -> Job:
+        """The job with the figures of this moment if it runs here, with those of the last pulse else."""
+        with self._lock:
+            run = self._live.get(job.id)
+        if run is None or job.status is not Status.RUNNING:
+            return job
+        return replace(job, progress=replace(run.progress))
+
+    def pass_on_cancel(self, job: Job) -> None:
+        """Stop the run of a job whose cancel is recorded, if it runs here."""
+        with self._lock:
+            run = self._live.get(job.id)
+        if run is not None and job.cancel:
+            run.stop.stop(job.cancel)
+        self._tell_listeners()
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[threading.Event]:
+        """An event that is set whenever a job of this process may have ended, and when the worker closes."""
+        event = threading.Event()
+        with self._lock:
+            self._listeners.add(event)
+        try:
+            yield event
+        finally:
+            with self._lock:
+                self._listeners.discard(event)
+
+    def close(self, seconds: float) -> None:
+        """Stop the runs, wait at most about seconds for them, and write how every job of this owner ended."""
+        with self._gate:
+            self._closed.set()
+        self._wake.set()
+        self._tell_listeners()
+        with self._lock:
+            live = list(self._live.values())
+        for run in live:
+            run.stop.stop(STOPPED_ERROR)
+        threads = [run.thread for run in live] + [self._pulse]
+        deadline = self._clock.monotonic() + seconds
+        for thread in threads:
+            if thread is not None:
+                thread.join(max(0.0, deadline - self._clock.monotonic()))
+        # If the ledger cannot be written now, others read the same from our process being gone.
+        with contextlib.suppress(StateError):
+            self._end_what_is_left()
+
+    def _pulse_loop(self) -> None:
+        while not self.closed:
+            self._wake.clear()
+            try:
+                busy = self._look_after_jobs()
+                self._start_jobs()
+            except StateError:
+                busy = True  # a full disk or a locked file may pass, and the leases outlast many pulses
+            # Real time on purpose: this paces the thread; what it does is stamped by the clock.
+            self._wake.wait(PULSE_SECONDS if busy or self._live else None)
+
+    def _look_after_jobs(self) -> bool:
+        """Cancels, figures, leases and unwritten ends of this owner's jobs, once; whether it has any."""
+        now = self._clock.now()
+        mine = {job.id: job for job in self._ledger.active() if job.owner == self.owner}
+        with self._lock:
+            live = dict(self._live)
+        for job in mine.values():
+            run = live.get(job.id)
+            if run is not None and job.cancel:
+                run.stop.stop(job.cancel)
+            progress = job.progress if run is None else replace(run.progress)
+            if is_due(job.lease_until, now) or job.suspected or progress != job.progress:
+                self._beat(job, progress, now)
+        for run in live.values():
+            if run.outcome is not None:
+                self._record(run, run.outcome)
+            elif run.job.id not in mine:
+                self._recover(run)
+        return bool(mine)
+
+    def _beat(self, job: Job, progress: Progress, now: float) -> None:
+        self._change(job.id, lambda current: beat(current, progress, now))
+
+    def _start_jobs(self) -> None:
+        self._ledger.sweep(self.owner, self._ttl, self._clock.now())
+        with self._gate:
+            if self.closed:
+                return
+            for job in self._ledger.claim(self.owner, self._running_limit, self._clock.now()):
+                run = LiveRun(job)
+                with self._lock:
+                    self._live[job.id] = run
+                run.launch(self._run, self._ended)
+
+    def _ended(self, run: LiveRun, outcome: Outcome) -> None:
+        """In the run's own thread, as its last act."""
+        with contextlib.suppress(StateError):  # the pulse, or close, tries again
+            self._record(run, at_shutdown(outcome) if self.closed else outcome)
+        self._wake.set()
+        self._tell_listeners()
+
+    def _record(self, run: LiveRun, outcome: Outcome) -> None:
+        now = self._clock.now()
+        self._change(run.job.id, lambda job: finish(job, outcome, run.progress, now))
+        with self._lock:
+            self._live.pop(run.job.id, None)
+
+    def _recover(self, run: LiveRun) -> None:
+        """A run whose job is not active any more: judged by others, or the ledger was lost and made anew."""
+        if self._ledger.get(run.job.id) is None:
+            self._ledger.restore(run.job)
+        else:
+            run.stop.stop(_LOST_NOTE)
+
+    def _change(self, job_id: str, transition: Callable[[Job], Job]) -> None:
+        """Change a job that is still active and still this owner's; else others have judged it, and that stands."""
+        self._ledger.change(
+            job_id, lambda job: transition(job) if job.owner == self.owner and not job.status.ended else job
+        )
+
+    def _end_what_is_left(self) -> None:
+        """Runs that did not stop in time, ends that could not be written before, and jobs still queued."""
+        with self._lock:
+            live = list(self._live.values())
+        for run in live:
+            self._record(run, at_shutdown(run.outcome))
+        now = self._clock.now()
+        for job in self._ledger.active():
+            if job.owner == self.owner:
+                self._change(job.id, lambda current: abandon(current, STOPPED_ERROR, now))
+
+    def _tell_listeners(self) -> None:
+        with self._lock:
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener.set()
