@@ -1,0 +1,49 @@
+# A fresh machine needs Python >= 3.11, git and make; everything else is installed into .venv by the first target.
+.POSIX:
+.PHONY: demo test lint smoke tables clean
+
+PYTHON = python3
+VENV = .venv
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
+COMMAND = $(BIN)/markdown-fastrag-mcp
+
+# The demo starts from nothing and leaves nothing but .demo: no variable of the user's own set-up reaches it.
+DEMO = env -i PATH="$$PATH" HOME="$$HOME" LANG=C.UTF-8 MARKDOWN_RAG_CACHE_DIR="$$PWD/.demo" $(COMMAND)
+QUESTION = what happens when the embedding provider is down?
+
+demo: $(VENV)/.installed
+	rm -rf .demo
+	$(DEMO) index docs
+	$(DEMO) search "$(QUESTION)"
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+smoke: $(VENV)/.installed-dev
+	$(BIN)/python tests/smoke.py $(COMMAND)
+
+# Writes the tables in README.md and docs/ that are made from the code; the tests compare them.
+tables: $(VENV)/.installed-dev
+	$(BIN)/python tests/docs/tables.py --write
+
+clean:
+	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'Python >= 3.11 is needed; name one: make PYTHON=python3.12 ...' >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade "pip>=25.1"
+	$(PIP) install --editable .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) install --group dev
+	touch $@
