@@ -1,0 +1,306 @@
+"""The store over Milvus, embedded or remote: one collection of one model. Implements Store.
+
+The engines' differences end here: who answers how consistently, in which windows, with which sign of a score, and
+whether writing an id again replaces (embedded) or doubles (a server's ``insert``, not its ``upsert``).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from markdown_rag.errors import StoreMismatch, StoreUnavailable
+from markdown_rag.store import rows as conversion
+from markdown_rag.store import schema
+from markdown_rag.store.base import (
+    EVERYTHING,
+    Capabilities,
+    FileEntry,
+    Health,
+    Match,
+    Model,
+    Record,
+    RowKey,
+    Vector,
+    Where,
+)
+from markdown_rag.store.endpoint import read_changes
+from markdown_rag.store.failures import Failure, Kind
+from markdown_rag.store.filters import ANY_ROW, COMMITTING_ROW, conjunction, to_expression
+from markdown_rag.store.milvus import Session, Target
+
+ID_PIECE = 500  # ids in one request
+PAGE = 5000  # rows of one page when a server lists
+STRONG, SESSION, BOUNDED = "Strong", "Session", "Bounded"
+
+
+class MilvusStore:
+    """One collection at one address.
+
+    insert_rows: most rows of one insert request. seconds: limit of an ordinary call. Connects on first use.
+    """
+
+    def __init__(self, target: Target, prefix: str, model: Model, *, insert_rows: int, seconds: float) -> None:
+        self._session = Session(target, seconds)
+        self._model = model
+        self._name = schema.collection_name(prefix, model)
+        self._insert_rows = insert_rows
+        self._ready = False
+        self._readying = threading.Lock()
+
+    @property
+    def model(self) -> Model:
+        """The model this store was opened for."""
+        return self._model
+
+    @property
+    def collection(self) -> str:
+        """The collection's name."""
+        return self._name
+
+    def capabilities(self) -> Capabilities:
+        """What the server can do (connects on first use)."""
+        return self._session.capabilities()
+
+    def ensure(self) -> None:
+        """Create the collection if it is missing and load it; StoreMismatch if it means something else."""
+        with self._readying:
+            if not self._exists():
+                self._session.create_collection(self._name, self._model)
+            self._check_meaning()
+            self._session.create_indexes(self._name)
+            self._load()
+            self._ready = True
+
+    def insert(self, records: Sequence[Record]) -> None:
+        """Store rows in the given order, in requests bounded by rows and bytes."""
+        sized = [conversion.to_row(record, self._model.dimension) for record in records]
+        if not sized:
+            return
+        if not self._ready:
+            self.ensure()
+        for piece in schema.batches([size for _, size in sized], self._insert_rows):
+            self._insert_rows_of([row for row, _ in sized[piece]])
+
+    def _insert_rows_of(self, data: list[conversion.Row]) -> None:
+        method = "insert" if self.capabilities().embedded else "upsert"
+        self._write(lambda client, seconds: getattr(client, method)(self._name, data, timeout=seconds))
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove rows by primary key."""
+        if not ids or not self._open_for_reading():
+            return
+        for piece in _pieces(list(dict.fromkeys(ids))):
+            self._delete_piece(piece)
+
+    def _delete_piece(self, ids: list[str]) -> None:
+        self._write(lambda client, seconds: client.delete(self._name, ids=ids, timeout=seconds))
+
+    def flush(self) -> None:
+        """Make what was written durable and quick to search."""
+        if self._open_for_reading():
+            self._session.call(lambda client, seconds: client.flush(self._name, timeout=seconds), patient=True)
+
+    def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
+        """The ``ord == 0`` rows, all generations."""
+        expression = conjunction(COMMITTING_ROW, to_expression(where))
+        return [conversion.to_entry(row) for row in self._list(expression, schema.CATALOG_FIELDS)]
+
+    def keys(self, where: Where = EVERYTHING) -> Iterator[RowKey]:
+        """Every stored row's key."""
+        return map(conversion.to_key, self._list(to_expression(where) or ANY_ROW, schema.KEY_FIELDS))
+
+    def rows(self, where: Where) -> Iterator[Match]:
+        """Stored rows in reading order."""
+        for _, row in self._rows(where, schema.MATCH_FIELDS):
+            yield conversion.to_match(row, 0.0)
+
+    def vectors(self, where: Where) -> Iterator[tuple[RowKey, str, Vector]]:
+        """Keys, text hashes and stored vectors in reading order."""
+        for key, row in self._rows(where, ("id", "text_hash", "vector")):
+            yield key, row["text_hash"], np.asarray(row["vector"], dtype=np.float32)
+
+    def get(self, ids: Sequence[str]) -> list[Match]:
+        """Rows by primary key."""
+        found = self._get(list(dict.fromkeys(ids)), schema.MATCH_FIELDS)
+        return [conversion.to_match(row, 0.0) for row in found]
+
+    def dense(self, vector: Vector, limit: int, where: Where = EVERYTHING) -> list[Match]:
+        """The rows with the largest inner product, best first."""
+        query = np.asarray(vector, dtype=np.float32)
+        return self._search("vector", query, limit, where, schema.vector_search)
+
+    def lexical(self, tokens: str, limit: int, where: Where = EVERYTHING) -> list[Match]:
+        """The rows with the best BM25 score, best first; [] without the capability."""
+        if not tokens.strip() or not self.capabilities().lexical:
+            return []
+        return self._search(schema.SPARSE_FIELD, tokens, limit, where, lambda _: {"metric_type": "BM25"})
+
+    def change_count(self) -> int | None:
+        """The embedded engine's count of changes; None on servers."""
+        data_dir = self._session.target.data_dir
+        return None if data_dir is None else read_changes(data_dir)
+
+    def count(self, where: Where = EVERYTHING) -> int:
+        """How many rows are stored."""
+        expression = to_expression(where)
+        if expression and self.capabilities().embedded:  # its count(*) with a filter reads whole rows
+            return len(self._list(expression, ("id",)))
+        found = self._read(
+            lambda client, seconds: client.query(
+                self._name, expression, output_fields=["count(*)"], consistency_level=STRONG, timeout=seconds
+            )
+        )
+        return int(found[0]["count(*)"]) if found else 0
+
+    def workspaces(self) -> dict[str, int]:
+        """Workspace ids that have committed rows, with the number of files."""
+        files = {(row["workspace"], row["path"]) for row in self._list(COMMITTING_ROW, ("workspace", "path"))}
+        return dict(Counter(workspace for workspace, _ in files))
+
+    def health(self) -> Health:
+        """Connect and say what is there."""
+        capabilities = self.capabilities()
+        return Health(capabilities, self._session.target.shown, self._name, self.count())
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._session.close()
+
+    def _exists(self) -> bool:
+        return bool(self._session.call(lambda client, seconds: client.has_collection(self._name, timeout=seconds)))
+
+    def _load(self) -> None:
+        self._session.call(lambda client, seconds: client.load_collection(self._name, timeout=seconds), patient=True)
+
+    def _check_meaning(self) -> None:
+        found = schema.model_of(self._session.properties(self._name))
+        if found != self._model:
+            what = "something else" if found is None else f"the model {found.model} ({found.dimension} dimensions)"
+            raise StoreMismatch(
+                f"The collection {self._name} was made for {what}, not for {self._model.model}.",
+                "Set MARKDOWN_COLLECTION to another name, or drop that collection.",
+            )
+
+    def _open_for_reading(self) -> bool:
+        """Whether the collection is there; loads it the first time."""
+        if not self._ready:
+            with self._readying:
+                if not self._ready and self._exists():
+                    self._check_meaning()
+                    self._session.create_indexes(self._name)  # it may have been left half-made
+                    self._load()
+                    self._ready = True
+        return self._ready
+
+    def _read(self, operation: Callable[[Any, float], Any]) -> Any:
+        """The operation's result; None while there is no collection."""
+        if not self._open_for_reading():
+            return None
+        outcome = self._loaded(operation)
+        if isinstance(outcome, Failure):
+            if outcome.kind is Kind.MISSING:
+                self._ready = False
+                return None
+            raise outcome.error
+        return outcome
+
+    def _write(self, operation: Callable[[Any, float], Any]) -> None:
+        outcome = self._loaded(operation)
+        if isinstance(outcome, Failure):
+            if outcome.kind is Kind.MISSING:
+                self._ready = False
+                raise StoreUnavailable(
+                    f"The collection {self._name} was removed while it was written.", "Run the index again."
+                ) from outcome.error
+            raise outcome.error
+
+    def _loaded(self, operation: Callable[[Any, float], Any]) -> Any:
+        """Run an operation; a collection that a restarted server has not loaded is loaded first."""
+        outcome = self._session.attempt(operation)
+        if isinstance(outcome, Failure) and outcome.kind is Kind.RELEASED:
+            self._load()
+            outcome = self._session.attempt(operation)
+        return outcome
+
+    def _list(self, expression: str, fields: Sequence[str]) -> list[dict[str, Any]]:
+        """All rows of a filter, strongly consistent, few fields."""
+        if not self._open_for_reading():
+            return []
+        listing = _query if self.capabilities().embedded else _iterate
+        return self._read(lambda client, seconds: listing(client, self._name, expression, fields, seconds)) or []
+
+    def _rows(self, where: Where, fields: Sequence[str]) -> Iterator[tuple[RowKey, dict[str, Any]]]:
+        """Rows in reading order: keys first, then the rest by id in pieces; what goes meanwhile is left out."""
+        keys = sorted(self.keys(where), key=conversion.reading_order)
+        for piece in _pieces(keys):
+            found = {row["id"]: row for row in self._get([key.id for key in piece], fields)}
+            yield from ((key, found[key.id]) for key in piece if key.id in found)
+
+    def _get(self, ids: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for piece in _pieces(ids):
+            found += self._get_piece(piece, fields)
+        return found
+
+    def _get_piece(self, ids: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
+        found = self._read(
+            lambda client, seconds: client.get(
+                self._name, list(ids), output_fields=list(fields), consistency_level=SESSION, timeout=seconds
+            )
+        )
+        return found or []
+
+    def _search(
+        self, field: str, query: Any, limit: int, where: Where, params: Callable[[Capabilities], dict[str, Any]]
+    ) -> list[Match]:
+        if limit <= 0 or not self._open_for_reading():
+            return []
+        capabilities = self.capabilities()
+        found = self._read(
+            lambda client, seconds: client.search(
+                self._name,
+                data=[query],
+                anns_field=field,
+                limit=min(limit, schema.WINDOW),
+                filter=to_expression(where),
+                output_fields=list(schema.MATCH_FIELDS),
+                search_params=params(capabilities),
+                consistency_level=BOUNDED,
+                timeout=seconds,
+            )
+        )
+        # The embedded engine reports a keyword score as a distance: the negative of what a server reports.
+        sign = -1.0 if capabilities.embedded and field == schema.SPARSE_FIELD else 1.0
+        return [_hit(hit, sign) for hit in (found[0] if found else [])]
+
+
+def _hit(hit: Any, sign: float) -> Match:
+    return conversion.to_match({**hit["entity"], "id": hit["id"]}, sign * float(hit["distance"]))
+
+
+def _query(client: Any, name: str, expression: str, fields: Sequence[str], seconds: float) -> list[dict[str, Any]]:
+    """One answer, however long: the embedded engine has no window, and its pages cost as much as the whole."""
+    return list(client.query(name, expression, output_fields=list(fields), timeout=seconds))
+
+
+def _iterate(client: Any, name: str, expression: str, fields: Sequence[str], seconds: float) -> list[dict[str, Any]]:
+    """Pages, since a server answers 16,384 rows at most."""
+    pages = client.query_iterator(
+        name, PAGE, filter=expression, output_fields=list(fields), consistency_level=STRONG, timeout=seconds
+    )
+    found: list[dict[str, Any]] = []
+    try:
+        while page := pages.next():
+            found += page
+    finally:
+        pages.close()
+    return found
+
+
+def _pieces(items: Sequence[Any]) -> Iterator[Any]:
+    return (items[start : start + ID_PIECE] for start in range(0, len(items), ID_PIECE))

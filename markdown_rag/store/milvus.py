@@ -1,0 +1,247 @@
+"""A session with a Milvus server or the embedded engine: connecting, calling, and what its exceptions mean.
+
+``pymilvus`` is imported here on first use. Every call has a time limit. A call whose connection was lost is repeated
+on a new one (a killed engine is started again by it): everything the store sends can be repeated without harm, since
+rows are written and deleted by ids that never change their meaning. No exception of the library leaves this module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from markdown_rag.errors import StoreAuthError, StoreUnavailable
+from markdown_rag.store import schema
+from markdown_rag.store.base import Capabilities, Model
+from markdown_rag.store.failures import Failure, Kind, Symptoms, diagnose, illegal_address
+from markdown_rag.store.launcher import EngineConnection, connect_engine
+
+T = TypeVar("T")
+_REMOTE_SCHEMES = ("http://", "https://", "tcp://", "unix:")
+_PAUSES = (0.0, 0.3, 1.0)  # before each repetition of a call whose connection was lost
+_IMPORTING = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the store is. data_dir is set for the embedded engine; shown is fit for messages (no credentials)."""
+
+    address: str
+    token: str
+    log_dir: Path
+    data_dir: Path | None
+    shown: str
+
+
+def target_of(address: str, token: str, state_dir: Path) -> Target:
+    """The meaning of MILVUS_ADDRESS: a server's address, or the path of a data directory ending in ``.db``.
+
+    A relative path is inside the state directory. Raises StoreAddressError.
+    """
+    address = address.strip()
+    if address.lower().startswith(_REMOTE_SCHEMES):
+        scheme, separator, rest = address.partition("://")
+        shown = f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else address
+        return Target(address, token, state_dir, None, shown)
+    if not address.endswith(".db") or "://" in address or "\0" in address:
+        raise illegal_address(address)
+    data_dir = state_dir / Path(address).expanduser()
+    return Target(address, "", state_dir, data_dir, str(data_dir))
+
+
+def _library() -> Any:
+    """pymilvus, imported once, quiet, and without reading a .env file or MILVUS_URI."""
+    with _IMPORTING:
+        os.environ["PYTHON_DOTENV_DISABLED"] = "1"
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # set before grpc loads
+        kept = {name: os.environ.pop(name, None) for name in ("MILVUS_URI", "MILVUS_DEFAULT_CONNECTION")}
+        try:
+            import pymilvus  # noqa: PLC0415 - 0.5 s and 130 MB
+        finally:
+            os.environ.update({name: value for name, value in kept.items() if value is not None})
+        for name in ("pymilvus", "grpc"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        return pymilvus
+
+
+class Session:
+    """A connection that is made on first use and renewed when it is lost. Thread-safe.
+
+    seconds: limit of an ordinary call; loading and flushing get ten times as much.
+    """
+
+    def __init__(self, target: Target, seconds: float) -> None:
+        self.target = target
+        self.seconds = seconds
+        self._lock = threading.RLock()
+        self._client: Any = None
+        self._engine: EngineConnection | None = None
+        self._capabilities: Capabilities | None = None
+        self._generation = 0
+        self._closed = False
+
+    def capabilities(self) -> Capabilities:
+        """What the server can do; connects on first use."""
+        if self._capabilities is None:
+            version = self.call(lambda client, seconds: client.get_server_version(timeout=seconds))
+            self._capabilities = schema.capabilities_of(str(version))
+        return self._capabilities
+
+    def call(self, operation: Callable[[Any, float], T], *, patient: bool = False) -> T:
+        """The result of operation(client, seconds). Raises StoreError; use attempt to tell failures apart."""
+        result = self.attempt(operation, patient=patient)
+        if isinstance(result, Failure):
+            raise result.error
+        return result
+
+    def attempt(self, operation: Callable[[Any, float], T], *, patient: bool = False) -> T | Failure:
+        """The result of operation(client, seconds), or why it failed for good."""
+        seconds = self.seconds * (10 if patient else 1)
+        for pause in (*_PAUSES, None):
+            generation = self._generation
+            outcome = self._once(operation, seconds)
+            if not isinstance(outcome, Failure) or not self._worth_repeating(outcome) or pause is None:
+                return outcome
+            time.sleep(pause)
+            self._renew(generation)
+        return outcome
+
+    def _worth_repeating(self, failure: Failure) -> bool:
+        if self._closed:
+            return False
+        stale_token = self.target.data_dir is not None and isinstance(failure.error, StoreAuthError)
+        return failure.kind is Kind.LOST or stale_token
+
+    def _once(self, operation: Callable[[Any, float], T], seconds: float) -> T | Failure:
+        library = _library()
+        grpc = importlib.import_module("grpc")
+        try:
+            return operation(self._connected(library), seconds)
+        except (library.MilvusException, grpc.RpcError) as error:
+            failure = diagnose(_symptoms(error, library), self.target.shown, seconds)
+            failure.error.__cause__ = error
+            return failure
+        except ValueError as error:  # grpc's word for a channel that another thread has just closed
+            if "closed channel" not in str(error):
+                raise
+            return diagnose(Symptoms(str(error), 0, "UNAVAILABLE"), self.target.shown, seconds)
+
+    def _connected(self, library: Any) -> Any:
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable("The store is closed.")
+            if self._client is None:
+                uri, token = self.target.address, self.target.token
+                if self.target.data_dir is not None:
+                    self._engine = connect_engine(self.target.data_dir, self.target.log_dir)
+                    uri, token = self._engine.uri, self._engine.token
+                self._client = library.MilvusClient(uri=uri, token=token, timeout=self.seconds, dedicated=True)
+            return self._client
+
+    def _renew(self, generation: int) -> None:
+        """Drop the connection unless another thread has replaced it since."""
+        with self._lock:
+            if generation == self._generation:
+                self._generation += 1
+                self._drop()
+
+    def _drop(self) -> None:
+        client, self._client = self._client, None
+        engine, self._engine = self._engine, None
+        if client is not None:
+            client.close()
+        if engine is not None:
+            engine.close()
+
+    def close(self) -> None:
+        """Let go of the connection and the engine. Safe to call twice."""
+        with self._lock:
+            self._closed = True
+            self._drop()
+
+    def create_collection(self, name: str, model: Model) -> None:
+        """Create a collection without its indexes; quietly if it exists already. Nothing half-made is left."""
+        library = _library()
+        capabilities = self.capabilities()
+        collection = _collection_schema(library, model, capabilities)
+        outcome = self.attempt(
+            lambda client, seconds: client.create_collection(
+                name, schema=collection, properties=schema.properties(model), timeout=seconds
+            ),
+            patient=True,
+        )
+        if isinstance(outcome, Failure) and outcome.kind is not Kind.EXISTS:
+            raise outcome.error
+
+    def create_indexes(self, name: str) -> None:
+        """Create the indexes that a collection lacks."""
+        capabilities = self.capabilities()
+        known = set(self.call(lambda client, seconds: client.list_indexes(name, timeout=seconds)))
+        for index in schema.indexes(capabilities):
+            if index.field not in known:
+                self._create_index(name, index)
+
+    def _create_index(self, name: str, index: schema.Index) -> None:
+        def create(client: Any, seconds: float) -> None:
+            params = client.prepare_index_params()
+            metric = {"metric_type": index.metric} if index.metric else {}
+            params.add_index(
+                index.field, index_type=index.kind, index_name=index.field, params=dict(index.params), **metric
+            )
+            # sync=False: the library otherwise sleeps for half a second and asks; loading waits for the index anyway.
+            client.create_index(name, params, timeout=seconds, sync=False)
+
+        outcome = self.attempt(create, patient=True)
+        if isinstance(outcome, Failure) and outcome.kind is not Kind.EXISTS:
+            raise outcome.error
+
+    def properties(self, name: str) -> Mapping[str, Any]:
+        """A collection's properties."""
+        found = self.call(lambda client, seconds: client.describe_collection(name, timeout=seconds))
+        properties = found.get("properties", {})
+        return properties if isinstance(properties, Mapping) else {}
+
+
+def _collection_schema(library: Any, model: Model, capabilities: Capabilities) -> Any:
+    kinds = library.DataType
+    made = library.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
+    for field in schema.FIELDS:
+        options: dict[str, Any] = {"max_length": field.size} if field.kind in {"VARCHAR", "ARRAY"} else {}
+        if field.kind == "ARRAY":
+            options |= {"element_type": kinds.VARCHAR, "max_capacity": schema.MAX_ITEMS}
+        if field.kind == "FLOAT_VECTOR":
+            options["dim"] = model.dimension
+        if field.name == "lexical" and capabilities.lexical:
+            options |= {"enable_analyzer": True, "analyzer_params": schema.analyzer(capabilities)}
+        made.add_field(field.name, kinds[field.kind], is_primary=field.primary, **options)
+    if capabilities.lexical:
+        made.add_field(schema.SPARSE_FIELD, kinds.SPARSE_FLOAT_VECTOR)
+        made.add_function(
+            library.Function(
+                name="bm25",
+                function_type=library.FunctionType.BM25,
+                input_field_names=["lexical"],
+                output_field_names=[schema.SPARSE_FIELD],
+            )
+        )
+    return made
+
+
+def _symptoms(error: BaseException, library: Any) -> Symptoms:
+    status = ""
+    cause: BaseException | None = error
+    while cause is not None and not status:
+        with contextlib.suppress(AttributeError, TypeError):
+            status = cause.code().name  # type: ignore[attr-defined]  # of grpc.RpcError
+        cause = cause.__cause__ or cause.__context__
+    code = getattr(error, "code", 0)
+    illegal = isinstance(error, library.exceptions.ConnectionConfigException)
+    return Symptoms(str(error), code if isinstance(code, int) else 0, status, illegal)

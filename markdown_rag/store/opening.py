@@ -1,0 +1,66 @@
+"""Opens a store from settings, and says what exists at an address without knowing a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from markdown_rag.store import schema
+from markdown_rag.store.base import Model, Store
+from markdown_rag.store.collection import MilvusStore
+from markdown_rag.store.milvus import Session, target_of
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """Where the store is and how it is used.
+
+    address: a server (``http://host:19530``) or a path ending in ``.db`` (relative: inside state_dir). token: of a
+    server. prefix: first part of every collection's name. insert_batch: most rows of one request. timeout_s: limit
+    of one call. state_dir: where the engine writes its log.
+    """
+
+    address: str
+    token: str
+    prefix: str
+    insert_batch: int
+    timeout_s: float
+    state_dir: Path
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionInfo:
+    """A collection of ours at an address: its name, its model and how many rows it holds."""
+
+    name: str
+    model: Model
+    rows: int
+
+
+def open_store(settings: StoreSettings, model: Model) -> Store:
+    """The store of a model. Does not connect yet; StoreAddressError for an address that is none."""
+    target = target_of(settings.address, settings.token, settings.state_dir)
+    rows = max(1, min(settings.insert_batch, schema.MAX_INSERT_ROWS))
+    return MilvusStore(target, settings.prefix, model, insert_rows=rows, seconds=settings.timeout_s)
+
+
+def find_collections(settings: StoreSettings) -> list[CollectionInfo]:
+    """Every collection of ours at the address whose name has the prefix. Makes nothing where there is nothing."""
+    target = target_of(settings.address, settings.token, settings.state_dir)
+    if target.data_dir is not None and not target.data_dir.exists():
+        return []
+    session = Session(target, settings.timeout_s)
+    try:
+        names = session.call(lambda client, seconds: client.list_collections(timeout=seconds))
+        found = [(name, schema.model_of(session.properties(name))) for name in sorted(names)]
+    finally:
+        session.close()
+    infos = []
+    for name, model in found:
+        if model is not None and name == schema.collection_name(settings.prefix, model):
+            store = open_store(settings, model)
+            try:
+                infos.append(CollectionInfo(name, model, store.count()))
+            finally:
+                store.close()
+    return infos

@@ -1,0 +1,116 @@
+"""Stores for the contract suite: in memory, on the embedded engine, and on a real Milvus server."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+from markdown_rag.store.base import Model, Record, Store
+from markdown_rag.store.launcher import connect_engine
+from markdown_rag.store.memory import MemoryStore
+from markdown_rag.store.opening import StoreSettings, open_store
+
+DIMENSION = 16
+MODEL = Model("local", "test-model", DIMENSION)
+_numbers = itertools.count()
+
+Opener = Callable[..., Store]
+
+
+def vector(seed: int, dimension: int = DIMENSION) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=dimension).astype(np.float32)
+
+
+def record(path: str = "a.md", ord_: int = 0, **given) -> Record:
+    values = {
+        "workspace": "w1",
+        "path": path,
+        "ord": ord_,
+        "chunk_count": 1,
+        "gen": 1,
+        "title": "A title",
+        "heading_path": "One › Two",
+        "text": f"text of {path} {ord_}",
+        "prefix": "",
+        "lexical": f"text of part{ord_}",
+        "tags": ("alpha", "beta/gamma"),
+        "aliases": ("other name",),
+        "properties": {"status": "open", "rank": 3, "nested": {"x": [1, 2.5, None, True]}},
+        "start_line": 1,
+        "end_line": 3,
+        "start_byte": 0,
+        "end_byte": 42,
+        "file_hash": "f" * 64,
+        "text_hash": f"{ord_:064d}",
+        "policy": "p" * 16,
+        "vector": vector(ord_),
+    } | given
+    return Record(**values)
+
+
+def eventually(store: Store, look: Callable[[], object], wanted: object) -> None:
+    """Searches on a server may lag behind a write for a moment; the other engines answer at once."""
+    deadline = time.monotonic() + (0 if store.capabilities().embedded else 15)
+    while (found := look()) != wanted and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert found == wanted
+
+
+@pytest.fixture(scope="session")
+def engine_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A data directory whose engine stays for the whole session."""
+    data_dir = tmp_path_factory.mktemp("engine") / "index.db"
+    connection = connect_engine(data_dir)
+    yield data_dir
+    connection.close()
+    wait_until_gone(connection.pid, 5.0)
+
+
+def wait_until_gone(pid: int, seconds: float) -> None:
+    """Engines are nobody's children, so there is nothing to wait on but their absence."""
+    deadline = time.monotonic() + seconds
+    while _lives(pid):
+        assert time.monotonic() < deadline, f"the engine {pid} is still there after {seconds} s"
+        time.sleep(0.02)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.fixture(params=["memory", "embedded", pytest.param("server", marks=pytest.mark.server)])
+def open_another(request: pytest.FixtureRequest) -> Iterator[Opener]:
+    """Opens stores over one fresh collection: call it again for a second client of the same rows."""
+    prefix = f"t{next(_numbers)}"
+    shared: dict[Model, MemoryStore] = {}
+    with ExitStack() as stack:
+
+        def opener(model: Model = MODEL, insert_batch: int = 100) -> Store:
+            if request.param == "memory":
+                return shared.setdefault(model, MemoryStore(model, prefix))
+            if request.param == "embedded":
+                data_dir = request.getfixturevalue("engine_dir")
+                address, state_dir = str(data_dir), data_dir.parent
+            else:
+                address, state_dir = request.getfixturevalue("milvus_server"), Path("unused")
+            store = open_store(StoreSettings(address, "", prefix, insert_batch, 30.0, state_dir), model)
+            stack.callback(store.close)
+            return store
+
+        yield opener
+
+
+@pytest.fixture
+def store(open_another: Opener) -> Store:
+    return open_another()
