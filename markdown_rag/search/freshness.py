@@ -41,8 +41,10 @@ def freshness(root: Path | None, path: str, file_hash: str, limit: int) -> Fresh
         return Freshness.DELETED if root.is_dir() else Freshness.UNCHECKED
     except (OSError, ValueError):
         return Freshness.UNCHECKED
-    with os.fdopen(handle, "rb") as file:
-        return _compare(file.fileno(), file_hash, limit)
+    try:
+        return _compare(handle, file_hash, limit)
+    finally:
+        os.close(handle)
 
 
 def _compare(handle: int, file_hash: str, limit: int) -> Freshness:

@@ -13,6 +13,7 @@ from markdown_rag.errors import InputError
 from markdown_rag.markdown.lexical import looks_like_identifier, tokens
 from markdown_rag.search.policy import MAX_QUERY_CHARACTERS
 
+_LOOKED_AT = 8  # words; longer queries are questions, whatever names they hold
 _HARMFUL = re.compile(r"[\x00\ud800-\udfff]")
 
 
@@ -44,6 +45,5 @@ def prepare(given: str) -> Query:
 
 
 def _names_something(words: list[str]) -> bool:
-    if len(words) == 1 and words[0][:1].isupper():
-        return True
-    return any(looks_like_identifier(word) for word in words[:8])
+    alone = len(words) == 1
+    return any(looks_like_identifier(word, alone) for word in words[:_LOOKED_AT])

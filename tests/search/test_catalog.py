@@ -1,0 +1,117 @@
+"""What the catalog knows, how old it may be, and what it costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from markdown_rag.search.catalog import MAX_AGE_S, Catalog
+from markdown_rag.store.base import EVERYTHING, FileEntry, Model, Where
+from markdown_rag.store.memory import MemoryStore
+
+
+class CountingStore(MemoryStore):
+    """A store in memory that counts catalog reads; blind: it cannot tell whether somebody wrote."""
+
+    def __init__(self, *, blind: bool = False) -> None:
+        super().__init__(Model("local", "words", 64))
+        self.blind = blind
+        self.reads: Counter[str] = Counter()
+
+    def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
+        self.reads["whole" if where.paths is None else "named"] += 1
+        return super().catalog(where)
+
+    def change_count(self) -> int | None:
+        return None if self.blind else super().change_count()
+
+
+@pytest.fixture
+def shelf(libraries):
+    return libraries(store=CountingStore())
+
+
+def test_an_unchanged_index_is_read_once(shelf) -> None:
+    shelf.add("a.md", "alpha")
+    for _ in range(5):
+        assert shelf.paths("alpha") == ["a.md"]
+    assert shelf.store.reads == {"whole": 1}
+
+
+def test_while_others_write_each_search_asks_about_its_own_files_only(shelf) -> None:
+    shelf.add("a.md", "alpha")
+    shelf.paths("alpha")
+    for n in range(4):
+        shelf.add(f"b{n}.md", "beta")
+        assert "a.md" in shelf.paths("alpha")
+    assert shelf.store.reads == {"whole": 1, "named": 4}
+
+
+def test_after_a_few_seconds_the_catalog_is_read_again(shelf) -> None:
+    shelf.add("a.md", "alpha")
+    shelf.paths("alpha")
+    shelf.add("b.md", "beta")
+    shelf.clock.advance(MAX_AGE_S + 1)
+    assert shelf.ask("alpha").total_files == 2
+    assert shelf.store.reads == {"whole": 2}
+
+
+def test_a_store_that_cannot_tell_of_writes_is_asked_about_the_files_of_each_search(libraries) -> None:
+    shelf = libraries(store=CountingStore(blind=True))
+    shelf.add("a.md", "alpha")
+    shelf.paths("alpha")
+    shelf.paths("alpha")
+    assert shelf.store.reads == {"whole": 1, "named": 2}
+
+
+def test_a_write_of_ours_is_seen_at_once(shelf) -> None:
+    shelf.add("a.md", "alpha")
+    assert shelf.ask("alpha").total_files == 1
+    shelf.add("b.md", "alpha")
+    shelf.catalog.forget()
+    assert shelf.ask("alpha").total_files == 2
+
+
+def test_the_catalog_holds_only_committed_files_in_their_newest_generation(shelf) -> None:
+    shelf.add("a.md", "one", "two", gen=1)
+    shelf.add("a.md", "new", gen=2)
+    shelf.store.insert(shelf.records("unfinished.md", ["x", "y"])[:1])
+    snapshot = shelf.catalog.snapshot()
+    assert {key: entry.gen for key, entry in snapshot.files.items()} == {("w", "a.md"): 2}
+    assert snapshot.totals("") == (1, 1)
+
+
+def test_scopes_are_counted_exactly(shelf) -> None:
+    for path in ("a_b/x.md", "aXb/x.md", "a_b/deep/y.md", "a_bc.md", "top.md"):
+        shelf.add(path, "text")
+    snapshot = shelf.catalog.snapshot()
+    assert snapshot.totals("a_b") == (2, 2)
+    assert snapshot.totals("a_b", recursive=False) == (1, 1)
+    assert snapshot.totals("a_b/x.md") == (1, 1)
+    assert snapshot.totals("", recursive=False) == (2, 2)
+    assert snapshot.totals("a") == (0, 0)
+
+
+def test_named_files_are_answered_from_the_store_whatever_is_kept(shelf) -> None:
+    shelf.add("a.md", "one", gen=1)
+    shelf.catalog.snapshot()
+    shelf.add("a.md", "two", gen=7)
+    assert shelf.catalog.newest([("w", "a.md"), ("w", "none.md"), ("other", "a.md")]) == {("w", "a.md"): 7}
+    assert shelf.catalog.newest([]) == {}
+
+
+def test_workspaces_are_kept_apart(shelf) -> None:
+    shelf.add("a.md", "one", workspace="v")
+    shelf.add("b.md", "one", workspace="w")
+    assert set(shelf.catalog.snapshot(("v",)).files) == {("v", "a.md")}
+    assert len(shelf.catalog.snapshot().files) == 2
+
+
+def test_many_sets_of_workspaces_do_not_pile_up() -> None:
+    from markdown_rag.clock import ManualClock
+
+    catalog = Catalog(CountingStore(), ManualClock())
+    for n in range(100):
+        catalog.snapshot((str(n),))
+    assert len(catalog._snapshots) <= 16

@@ -1,0 +1,74 @@
+"""Whether a cited file still holds what was indexed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from markdown_rag.search.freshness import Freshness, freshness
+
+LIMIT = 1_000_000
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_the_same_bytes_are_fresh(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_bytes(b"text")
+    assert freshness(tmp_path, "a.md", digest(b"text"), LIMIT) is Freshness.FRESH
+
+
+def test_an_edit_with_the_same_size_and_time_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "a.md"
+    file.write_bytes(b"text")
+    os.utime(file, ns=(1, 1))
+    file.write_bytes(b"test")
+    os.utime(file, ns=(1, 1))
+    assert freshness(tmp_path, "a.md", digest(b"text"), LIMIT) is Freshness.CHANGED
+
+
+def test_a_file_that_is_gone_is_deleted(tmp_path: Path) -> None:
+    assert freshness(tmp_path, "gone/a.md", digest(b""), LIMIT) is Freshness.DELETED
+
+
+def test_a_file_whose_folder_became_a_file_is_deleted(tmp_path: Path) -> None:
+    (tmp_path / "gone").write_bytes(b"")
+    assert freshness(tmp_path, "gone/a.md", digest(b""), LIMIT) is Freshness.DELETED
+
+
+def test_an_unmounted_root_says_nothing_about_its_files(tmp_path: Path) -> None:
+    assert freshness(tmp_path / "mount", "a.md", digest(b""), LIMIT) is Freshness.UNCHECKED
+
+
+def test_a_workspace_of_another_machine_is_remote() -> None:
+    assert freshness(None, "a.md", digest(b""), LIMIT) is Freshness.REMOTE
+
+
+def test_a_file_over_the_limit_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_bytes(b"x" * 11)
+    assert freshness(tmp_path, "a.md", digest(b"x" * 11), 10) is Freshness.UNCHECKED
+    assert freshness(tmp_path, "a.md", digest(b"x" * 11), 11) is Freshness.FRESH
+
+
+def test_a_folder_or_a_pipe_in_the_files_place_never_blocks(tmp_path: Path) -> None:
+    (tmp_path / "folder.md").mkdir()
+    os.mkfifo(tmp_path / "pipe.md")
+    assert freshness(tmp_path, "folder.md", digest(b""), LIMIT) is Freshness.CHANGED
+    assert freshness(tmp_path, "pipe.md", digest(b""), LIMIT) is Freshness.CHANGED
+
+
+@pytest.mark.parametrize("path", ["nul\0.md", "x" * 300 + ".md"])
+def test_a_name_no_disk_can_hold_is_no_error(tmp_path: Path, path: str) -> None:
+    assert freshness(tmp_path, path, digest(b""), LIMIT) is Freshness.UNCHECKED
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_may_not_be_read_is_unchecked(tmp_path: Path) -> None:
+    file = tmp_path / "a.md"
+    file.write_bytes(b"text")
+    file.chmod(0)
+    assert freshness(tmp_path, "a.md", digest(b"text"), LIMIT) is Freshness.UNCHECKED

@@ -1,0 +1,53 @@
+"""What may be typed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from markdown_rag.errors import InputError
+from markdown_rag.search.policy import MAX_QUERY_CHARACTERS
+from markdown_rag.search.query import prepare
+
+
+@pytest.mark.parametrize("blank", ["", "   ", "\n\t", "\0", "\ud800", "\u3000"])
+def test_a_blank_query_is_refused_with_the_way_out(blank: str) -> None:
+    with pytest.raises(InputError, match="blank"):
+        prepare(blank)
+
+
+@given(st.text(max_size=50))
+def test_any_text_is_searched_or_refused_and_what_is_searched_can_be_sent(typed: str) -> None:
+    try:
+        query = prepare(typed)
+    except InputError:
+        return
+    assert "\0" not in query.text
+    assert query.text.encode()
+    assert len(set(query.tokens)) == len(query.tokens)
+
+
+def test_a_very_long_query_is_cut_and_the_answer_says_so() -> None:
+    query = prepare("word " * 40_000)
+    assert len(query.text) <= MAX_QUERY_CHARACTERS
+    assert "200,000" in query.note
+
+
+@pytest.mark.parametrize(
+    ("typed", "identifier"),
+    [
+        ("--dry-run", True),
+        ("MARKDOWN_CHUNK_SIZE", True),
+        ("what does --force do", True),
+        ("src/app.py", True),
+        ("getUserName", True),
+        ("E1234", True),
+        ("Dataview", True),
+        ("dataview", False),
+        ("how to write tests", False),
+        ("Templates in notes", False),
+    ],
+)
+def test_exact_names_are_recognised(typed: str, identifier: bool) -> None:
+    assert prepare(typed).identifier is identifier

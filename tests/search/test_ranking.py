@@ -1,0 +1,195 @@
+"""Each step of the ranking by a truth table, and the laws of the whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from markdown_rag.search import ranking
+from markdown_rag.search.policy import SearchPolicy
+from markdown_rag.search.query import Query
+from markdown_rag.search.ranking import Placed, Scored
+from markdown_rag.store.base import Match
+
+Make = Callable[..., Match]
+POLICY = SearchPolicy()
+
+
+def query(*tokens: str, words: int = 9, identifier: bool = False) -> Query:
+    return Query(" ".join(tokens), tokens, words, identifier)
+
+
+def scored(asked: Query, dense: list[Match], lexical: list[Match], policy: SearchPolicy = POLICY) -> Scored:
+    return ranking.score_chunks(asked, ranking.gather(asked, dense, lexical), policy, 0.2)
+
+
+def ranked(asked: Query, dense: list[Match], lexical: list[Match], policy: SearchPolicy = POLICY) -> list[Placed]:
+    return ranking.rank(scored(asked, dense, lexical, policy), policy, lambda row: row.path)
+
+
+def paths(placed: list[Placed]) -> list[str]:
+    return [item.match.path for item in placed]
+
+
+def test_both_lists_become_one_with_a_row_once(match: Make) -> None:
+    both, only = match(path="a", score=0.4, lexical="x y"), match(path="b", score=0.3)
+    found = ranking.gather(query("x"), [both, only], [match(path="a", score=7.0, lexical="x y")])
+    assert {(c.match.path, c.dense, c.lexical) for c in found} == {("a", 0.4, 7.0), ("b", 0.3, None)}
+    assert next(c.held for c in found if c.match.path == "a") == {"x"}
+
+
+def test_a_rare_word_weighs_more_than_a_common_one(match: Make) -> None:
+    rows = [match(path=str(n), lexical="common rare" if n == 0 else "common") for n in range(10)]
+    asked = query("common", "rare")
+    weights = ranking.token_weights(asked, ranking.gather(asked, rows, []))
+    assert weights["rare"] == pytest.approx(math.log(1 + 10.5 / 1.5))
+    assert weights["common"] == pytest.approx(math.log(1 + 10.5 / 10.5))
+
+
+@pytest.mark.parametrize(
+    ("held", "trust"),
+    [((), 0.0), (("a",), (0.25 - 0.1) / 0.6), (("a", "b"), (0.5 - 0.1) / 0.6), (("a", "b", "c"), 1.0), ("abcd", 1.0)],
+)
+def test_keywords_are_trusted_by_how_much_of_the_query_they_cover(
+    match: Make, held: tuple[str, ...], trust: float
+) -> None:
+    asked = query("a", "b", "c", "d")
+    found = ranking.gather(asked, [], [match(lexical=" ".join(held), score=1.0)])
+    equal = dict.fromkeys("abcd", 1.0)
+    assert ranking.gate(found, equal, POLICY) == pytest.approx(trust)
+
+
+def test_only_the_best_keyword_chunks_open_the_gate(match: Make) -> None:
+    asked = query("a", "b")
+    rows = [match(path=str(n), lexical="a", score=9.0 - n) for n in range(3)]
+    found = ranking.gather(asked, [], [*rows, match(path="z", lexical="a b", score=1.0)])
+    equal = {"a": 1.0, "b": 1.0}
+    assert ranking.gate(found, equal, POLICY) == pytest.approx((0.5 - 0.1) / 0.6)
+
+
+def test_without_keyword_matches_the_gate_is_shut(match: Make) -> None:
+    asked = query("a")
+    assert ranking.gate(ranking.gather(asked, [match(lexical="a", score=0.9)], []), {"a": 1.0}, POLICY) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("names", "overlap"),
+    [
+        ({"title": "rollback release"}, 1.0),
+        ({"title": "rollback"}, 1 / math.sqrt(2)),
+        ({"title": "other", "path": "notes/rollback release.md"}, 1.0),
+        ({"title": "other", "aliases": ("release rollback",)}, 1.0),
+        ({"title": "other"}, 0.0),
+        ({"title": ""}, 0.0),
+    ],
+)
+def test_the_title_the_stem_or_an_alias_may_name_what_is_asked(
+    match: Make, names: dict[str, object], overlap: float
+) -> None:
+    from markdown_rag.markdown.lexical import tokens
+
+    asked = query(*tokens("rollback release", query=True))
+    assert ranking.title_overlap(asked, match(**{"path": "x.md", **names})) == pytest.approx(overlap)
+
+
+def test_a_query_without_tokens_matches_no_title(match: Make) -> None:
+    assert ranking.title_overlap(query(), match(title="anything")) == 0.0
+
+
+def test_the_parts_add_up_with_their_weights(match: Make) -> None:
+    dense = [match(path="near", score=0.9), match(path="far", score=0.1)]
+    lexical = [match(path="near", score=4.0, lexical="word"), match(path="named", score=2.0, lexical="word")]
+    parts = {item.match.path: item.chunk for item in ranked(query("word"), dense, lexical)}
+    assert (parts["near"].lexical, parts["near"].dense) == (1.0, 1.0)
+    assert (parts["named"].lexical, parts["named"].dense) == (0.5, 0.0)
+    assert (parts["far"].lexical, parts["far"].dense) == (0.0, 0.0)
+    assert parts["near"].order == pytest.approx(0.7 + 0.3)
+
+
+def test_close_similarities_are_not_stretched_to_the_full_scale(match: Make) -> None:
+    dense = [match(path="a", score=0.55), match(path="b", score=0.50)]
+    parts = {item.match.path: item.chunk.dense for item in ranked(query("w"), dense, [])}
+    assert parts == {"a": pytest.approx(0.25), "b": 0.0}
+
+
+def test_equal_similarities_without_a_floor_are_all_the_best(match: Make) -> None:
+    policy = SearchPolicy(dense_spread=0.0)
+    dense = [match(path="a", score=0.5), match(path="b", score=0.5)]
+    assert [item.chunk.dense for item in ranked(query("w"), dense, [], policy)] == [1.0, 1.0]
+
+
+def test_meaning_decides_when_no_keyword_covers_the_query(match: Make) -> None:
+    asked = query("forgot", "login", "word", "again", "please")
+    dense = [match(path="reset-credentials", score=0.7), match(path="noise", score=0.1)]
+    lexical = [match(path="noise", score=3.0, lexical="again")]
+    assert paths(ranked(asked, dense, lexical))[0] == "reset-credentials"
+
+
+def test_an_exact_name_is_ordered_by_keywords_and_similarity_is_the_tail(match: Make) -> None:
+    dense = [match(path="similar", score=0.9), match(path="other", score=0.2)]
+    lexical = [match(path="exact", score=5.0, lexical="dry_run"), match(path="part", score=1.0, lexical="dry")]
+    found = paths(ranked(query("dry_run", "dry", words=1, identifier=True), dense, lexical))
+    assert found == ["exact", "part", "similar", "other"]
+
+
+def test_a_name_in_a_long_question_does_not_switch_similarity_off(match: Make) -> None:
+    dense = [match(path="similar", score=0.9), match(path="far", score=0.1)]
+    found = ranked(query("dry_run", "why", words=8, identifier=True), dense, [match(path="x", score=1.0)])
+    assert found[0].match.path == "similar"
+
+
+def test_an_exact_name_nobody_wrote_falls_back_to_meaning(match: Make) -> None:
+    dense = [match(path="near", score=0.9), match(path="far", score=0.1)]
+    assert paths(ranked(query("no_such", words=1, identifier=True), dense, [])) == ["near", "far"]
+
+
+def test_a_second_good_chunk_lifts_its_file(match: Make) -> None:
+    dense = [
+        match(path=p, ord=o, score=s) for p, o, s in [("one", 0, 0.9), ("two", 0, 0.9), ("two", 1, 0.8), ("z", 0, 0)]
+    ]
+    assert paths(ranked(query("w"), dense, []))[:2] == ["two", "one"]
+
+
+@pytest.mark.parametrize(("per_file", "chunks"), [(1, 1), (2, 2), (0, 3)])
+def test_a_file_has_as_many_hits_as_the_limit_says(match: Make, per_file: int, chunks: int) -> None:
+    dense = [match(path="a", ord=n, score=0.9 - n / 10) for n in range(3)]
+    assert len(ranked(query("w"), dense, [], SearchPolicy(per_file=per_file))) == chunks
+
+
+SCORES = st.floats(0, 1).map(lambda value: round(value, 1))  # few values, so that equals are common
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(0, 3), SCORES, SCORES), max_size=12, unique_by=lambda r: r[:2]
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_the_order_never_depends_on_the_order_of_the_engine(
+    match: Make, rows: list[tuple[str, int, float, float]], dice: object
+) -> None:
+    dense = [match(path=p, ord=o, score=d, lexical="w") for p, o, d, _ in rows]
+    lexical = [match(path=p, ord=o, score=10 * k, lexical="w") for p, o, _, k in rows if k]
+    before = [(item.match.id, item.order) for item in ranked(query("w"), dense, lexical)]
+    dice.shuffle(dense)  # type: ignore[attr-defined]
+    dice.shuffle(lexical)  # type: ignore[attr-defined]
+    assert [(item.match.id, item.order) for item in ranked(query("w"), dense, lexical)] == before
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 2), SCORES), max_size=12, unique_by=lambda r: r[:2]))
+def test_every_file_that_was_found_is_ranked_once(match: Make, rows: list[tuple[str, int, float]]) -> None:
+    dense = [match(path=p, ord=o, score=s) for p, o, s in rows]
+    found = paths(ranked(query("w"), dense, []))
+    assert sorted(found) == sorted({p for p, _, _ in rows})
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), SCORES, st.floats(0, 50), st.sampled_from(["", "w", "w v"])), max_size=8))
+def test_every_part_lies_between_zero_and_one(match: Make, rows: list[tuple[int, float, float, str]]) -> None:
+    dense = [match(path=str(n), ord=i, score=d, lexical=t) for i, (n, d, _, t) in enumerate(rows)]
+    lexical = [match(path=str(n), ord=i, score=k, lexical=t) for i, (n, _, k, t) in enumerate(rows)]
+    for chunk in scored(query("w", "v"), dense, lexical).chunks:
+        assert all(0 <= part <= 1 for part in (chunk.lexical, chunk.dense, chunk.title, chunk.coverage))
