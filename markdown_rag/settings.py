@@ -64,7 +64,9 @@ def _secret(allowed: str, meaning: str) -> Any:
 
 
 def _names(meaning: str) -> Any:
-    return Field((), description=meaning, json_schema_extra={"range": "names, separated by commas"})
+    return Field(
+        (), description=meaning, json_schema_extra={"range": "names or paths from the root, with commas between"}
+    )
 
 
 def _split(value: object) -> object:
