@@ -15,6 +15,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from markdown_rag.errors import EmbeddingUnavailable
+
 Vector = npt.NDArray[np.float32]
 Matrix = npt.NDArray[np.float32]
 
@@ -31,11 +33,17 @@ class Limits:
     """A provider's documented bounds; the source stands beside the numbers in its adapter. 0 means none known.
 
     items: texts a request. request_tokens: tokens of all texts of a request. text_tokens: tokens of one text.
+    concurrent: requests at once.
     """
 
     items: int
     request_tokens: int
     text_tokens: int
+    concurrent: int = 0
+
+
+class EmbeddingThrottled(EmbeddingUnavailable):
+    """The provider works and asks for fewer requests (429): everybody slows down, no text is at fault."""
 
 
 @dataclass(frozen=True, slots=True)

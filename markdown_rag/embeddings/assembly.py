@@ -1,0 +1,55 @@
+"""Pieces to texts: vectors of pieces arrive in any order and become one vector a text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from markdown_rag.embeddings.answers import combine
+from markdown_rag.embeddings.base import Limits, Vector
+from markdown_rag.embeddings.packing import cut
+
+BLANK = "the text is blank"
+
+
+class Assembly:
+    """The texts of one run. vectors[i] is None until texts[i] is complete; refused[i] says why it never will be.
+
+    pieces: what is to be sent, valid Unicode and never blank; sizes: their estimated tokens.
+    """
+
+    def __init__(self, texts: Sequence[str], limits: Limits) -> None:
+        # A lone surrogate is no Unicode and cannot be sent by anybody.
+        cutting = cut([text.encode("utf-8", "replace").decode() for text in texts], limits)
+        self.pieces = cutting.texts
+        self.sizes = cutting.sizes
+        self.vectors: list[Vector | None] = [None] * len(texts)
+        self._owners = cutting.owners
+        self._left = Counter(cutting.owners)
+        self._parts: dict[int, list[tuple[Vector, int]]] = {}
+        self.refused: dict[int, str] = {index: BLANK for index in range(len(texts)) if index not in self._left}
+
+    def add(self, pieces: Sequence[int], vectors: Sequence[Vector]) -> list[int]:
+        """Take the pieces' vectors; the indices of the texts that are complete now."""
+        complete: list[int] = []
+        for piece, vector in zip(pieces, vectors, strict=True):
+            owner = self._owners[piece]
+            if owner in self.refused:
+                continue
+            parts = self._parts.setdefault(owner, [])
+            parts.append((vector, self.sizes[piece]))
+            if len(parts) < self._left[owner]:
+                continue
+            del self._parts[owner]
+            self.vectors[owner] = parts[0][0] if len(parts) == 1 else combine(parts)
+            complete.append(owner)
+        return complete
+
+    def refuse(self, piece: int, reason: str) -> int:
+        """The piece's text gets no vector; 1 if that was not known yet, else 0."""
+        owner = self._owners[piece]
+        if owner in self.refused:
+            return 0
+        self.refused[owner] = reason
+        self._parts.pop(owner, None)
+        return 1

@@ -1,0 +1,155 @@
+"""A provider's name to its embedder: one table, nothing imported before it is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from markdown_rag.embeddings.base import Embedder, ModelCard
+from markdown_rag.embeddings.vendor import Account
+from markdown_rag.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingSettings:
+    """What the user chose. model "": the provider's default. dimension 0: the model's own.
+
+    project, location: of Vertex AI. threads: batches the local model computes at once.
+    """
+
+    provider: str = "local"
+    model: str = ""
+    dimension: int = 0
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    threads: int = 1
+    timeout_s: float = 60.0
+    batch_size: int = 250
+    concurrent_batches: int = 4
+    batch_delay_ms: int = 0
+    project: str = ""
+    location: str = "us-central1"
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A row of the table. variable: where the key comes from ("": needs none). build gets the settings and the row."""
+
+    name: str
+    model: str
+    variable: str
+    build: Callable[[EmbeddingSettings, Provider], Embedder]
+
+    def card(self, settings: EmbeddingSettings, dimensions: dict[str, int]) -> ModelCard:
+        """The model as chosen, with the dimension as asked for or as known."""
+        model = settings.model or self.model
+        return ModelCard(self.name, model, settings.dimension or dimensions.get(model, 0))
+
+
+def _local(settings: EmbeddingSettings, row: Provider) -> Embedder:
+    from markdown_rag.embeddings.local import DIMENSION, LocalEmbedder  # noqa: PLC0415  only when chosen
+
+    if settings.model not in ("", row.model):
+        raise SettingsError(
+            f"EMBEDDING_MODEL={settings.model} is not a model of EMBEDDING_PROVIDER=local.",
+            f"Leave it unset ({row.model}), or use EMBEDDING_PROVIDER=openai-compatible for a model server of yours.",
+        )
+    if settings.dimension not in (0, DIMENSION):
+        raise SettingsError(f"The local model has {DIMENSION} dimensions.", "Leave EMBEDDING_DIM unset.")
+    return LocalEmbedder(settings.threads)
+
+
+def _openai(settings: EmbeddingSettings, row: Provider) -> Embedder:
+    from markdown_rag.embeddings.openai import DIMENSIONS, OPENAI_LIMITS, OpenAIEmbedder  # noqa: PLC0415
+
+    return OpenAIEmbedder(
+        row.card(settings, DIMENSIONS),
+        OPENAI_LIMITS,
+        Account("OpenAI", row.variable, settings.api_key),
+        base_url=settings.base_url,
+        dimension=settings.dimension,
+        timeout_s=settings.timeout_s,
+    )
+
+
+def _openai_compatible(settings: EmbeddingSettings, row: Provider) -> Embedder:
+    from markdown_rag.embeddings.openai import COMPATIBLE_LIMITS, OpenAIEmbedder  # noqa: PLC0415
+
+    if not settings.base_url:
+        raise SettingsError(
+            "EMBEDDING_PROVIDER=openai-compatible needs EMBEDDING_BASE_URL.",
+            "Set it to the server's address, for example http://localhost:11434/v1 for Ollama.",
+        )
+    return OpenAIEmbedder(
+        row.card(settings, {}),
+        COMPATIBLE_LIMITS,
+        Account("The embedding server", row.variable, settings.api_key, required=False),
+        base_url=settings.base_url,
+        dimension=settings.dimension,
+        timeout_s=settings.timeout_s,
+    )
+
+
+def _voyage(settings: EmbeddingSettings, row: Provider) -> Embedder:
+    from markdown_rag.embeddings.voyage import DIMENSIONS, VoyageEmbedder  # noqa: PLC0415
+
+    return VoyageEmbedder(
+        row.card(settings, DIMENSIONS),
+        Account("Voyage AI", row.variable, settings.api_key),
+        base_url=settings.base_url,
+        dimension=settings.dimension,
+        timeout_s=settings.timeout_s,
+    )
+
+
+def _gemini(settings: EmbeddingSettings, row: Provider) -> Embedder:
+    from markdown_rag.embeddings.google import DIMENSIONS, GoogleEmbedder  # noqa: PLC0415
+
+    return GoogleEmbedder(
+        row.card(settings, DIMENSIONS),
+        Account("The Gemini API", row.variable, settings.api_key),
+        None,
+        base_url=settings.base_url,
+        dimension=settings.dimension,
+        timeout_s=settings.timeout_s,
+    )
+
+
+def _vertex(settings: EmbeddingSettings, row: Provider) -> Embedder:
+    from markdown_rag.embeddings.google import DIMENSIONS, GoogleEmbedder, VertexProject  # noqa: PLC0415
+
+    return GoogleEmbedder(
+        row.card(settings, DIMENSIONS),
+        Account("Vertex AI", "GOOGLE_APPLICATION_CREDENTIALS", "", required=False),
+        VertexProject(settings.project, settings.location),
+        base_url=settings.base_url,
+        dimension=settings.dimension,
+        timeout_s=settings.timeout_s,
+    )
+
+
+_TABLE = {
+    row.name: row
+    for row in (
+        Provider("local", "use-multilingual-v3", "", _local),
+        Provider("openai-compatible", "text-embedding-3-small", "EMBEDDING_API_KEY", _openai_compatible),
+        Provider("openai", "text-embedding-3-small", "OPENAI_API_KEY", _openai),
+        Provider("gemini", "gemini-embedding-001", "GEMINI_API_KEY", _gemini),
+        Provider("vertex", "gemini-embedding-001", "", _vertex),
+        Provider("voyage", "voyage-3", "VOYAGE_API_KEY", _voyage),
+    )
+}
+PROVIDERS: tuple[str, ...] = tuple(_TABLE)
+
+
+def provider(name: str) -> Provider:
+    """The table's row; SettingsError naming the allowed for an unknown name."""
+    if name not in _TABLE:
+        raise SettingsError(f"EMBEDDING_PROVIDER={name} is not a provider.", f"Use one of: {', '.join(PROVIDERS)}.")
+    return _TABLE[name]
+
+
+def create_embedder(settings: EmbeddingSettings) -> Embedder:
+    """The chosen embedder; asks and loads nothing yet. SettingsError for a combination that cannot work."""
+    row = provider(settings.provider)
+    return row.build(settings, row)
