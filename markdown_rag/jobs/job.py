@@ -177,7 +177,7 @@ def abandon(job: Job, reason: str, now: float) -> Job:
     _require(job, "abandoned", Status.QUEUED, Status.RUNNING)
     if job.cancel:
         return _end(job, Status.CANCELLED, now, note=f"{job.cancel} {kept(job.progress)}")
-    note = f"{kept(job.progress)} Ask again to go on from there."
+    note = f"{kept(job.progress)} Ask for the same again to go on."
     return _end(job, Status.FAILED, now, note=note, error=reason, resumable=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ class LiveRun:
     def _work(self, run: RunJob, ended: Callable[[LiveRun, Outcome], None]) -> None:
         outcome: Outcome = Stopped(CANCEL_NOTE)
         try:
-            outcome = Done(run(self.job, self.progress, self.stop))
+            outcome = Done(_checked(run(self.job, self.progress, self.stop)))
         except Cancelled as error:
             outcome = Stopped(str(error))
         except FastRagError as error:
@@ -52,6 +53,12 @@ class LiveRun:
 def at_shutdown(outcome: Outcome | None) -> Outcome:
     """How a job ends whose process is stopping: what was complete stays so, what was cut short can be resumed."""
     return outcome if isinstance(outcome, Done | Broken) else Broken(STOPPED_ERROR, resumable=True)
+
+
+def _checked(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The result, proved to be JSON here, where a fault still ends this job and no other."""
+    json.dumps(result)
+    return result
 
 
 def _unexpected(error: BaseException) -> str:

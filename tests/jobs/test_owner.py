@@ -1,0 +1,81 @@
+"""Whether another process is still there, asked of real processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from markdown_rag.jobs.owner import Owner, Presence, presence, this_process
+
+TELL = "from markdown_rag.jobs.owner import this_process as t; o = t(); print(o.pid, o.started, flush=True); input()"
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="start times come from /proc")
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", TELL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        process.kill()
+
+
+def owner_of(process: subprocess.Popen[str]) -> Owner:
+    assert process.stdout is not None
+    pid, _, started = process.stdout.readline().strip().partition(" ")
+    return replace(this_process(), pid=int(pid), started=started)
+
+
+@linux
+def test_a_running_process_is_present(child: subprocess.Popen[str]) -> None:
+    assert presence(this_process()) is Presence.PRESENT
+    assert presence(owner_of(child)) is Presence.PRESENT
+
+
+def test_a_killed_process_is_gone(child: subprocess.Popen[str]) -> None:
+    owner = owner_of(child)
+    child.kill()
+    child.wait()
+    assert presence(owner) is Presence.GONE
+
+
+@linux
+def test_a_zombie_is_gone(child: subprocess.Popen[str]) -> None:
+    owner = owner_of(child)
+    child.kill()
+    assert child.stdout is not None
+    child.stdout.read()  # its end of the pipe closes with it; until wait() it stays a zombie
+    state = ""
+    while state != "Z":
+        with open(f"/proc/{child.pid}/stat", encoding="utf-8") as file:
+            state = file.read().rpartition(")")[2].split()[0]
+    assert presence(owner) is Presence.GONE
+
+
+@linux
+def test_a_pid_that_was_given_to_another_process_is_gone(child: subprocess.Popen[str]) -> None:
+    owner = owner_of(child)
+    assert presence(replace(owner, started=str(int(owner.started) - 1))) is Presence.GONE
+
+
+def test_a_process_of_another_boot_or_container_cannot_be_told() -> None:
+    assert presence(replace(this_process(), realm="another")) is Presence.UNKNOWN
+    assert presence(replace(this_process(), realm="another", pid=2**22 + 1)) is Presence.UNKNOWN
+
+
+def test_without_a_start_time_a_taken_pid_may_be_anybodys(child: subprocess.Popen[str]) -> None:
+    owner = replace(owner_of(child), started="")
+    assert presence(owner) is Presence.UNKNOWN
+    child.kill()
+    child.wait()
+    assert presence(owner) is Presence.GONE
+
+
+def test_two_queues_of_one_process_are_two_owners() -> None:
+    one, two = this_process(), this_process()
+    assert one != two
+    assert replace(one, queue="") == replace(two, queue="")
