@@ -22,12 +22,29 @@ class Phase(StrEnum):
     FAILED = "failed"
 
 
+class ProblemKind(StrEnum):
+    """Why a file or folder was left out or needs a look. The words are stable: programs may count by them."""
+
+    UNREADABLE = "unreadable"  # the disk said no; rows under it stay
+    NOT_REGULAR = "not_regular"  # a FIFO, socket, device, or a folder named like a note
+    LINK = "link"  # a symbolic link: never followed
+    NAME = "name"  # the name is not UTF-8, or longer than a store can hold
+    LEFT_OUT = "left_out"  # the scope asked for lies in something a rule leaves out
+    TOO_LARGE = "too_large"
+    CHANGING = "changing"  # it changed while it was read, twice, or went away; the next run takes it
+    NOT_TEXT = "not_text"
+    EMPTY = "empty"
+    REFUSED = "refused"  # the provider refused a text of it; its older rows stay
+    WARNING = "warning"  # indexed, with something to know
+    STATE = "state"  # a state file could not be used; it costs time, nothing else
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One file or folder that was left out or needs a look. kind is a short stable word, reason a sentence part."""
+    """One file or folder that was left out or needs a look. reason is a sentence part."""
 
     path: str
-    kind: str
+    kind: ProblemKind
     reason: str
 
 
@@ -68,6 +85,7 @@ class Report:
 
     new, modified, deleted, unchanged, touched: files. inserted: rows stored. embedded: texts sent to the provider;
     cached: texts whose vector was known. orphans: rows that reconcile removed. failed: files tried and not indexed.
+    left_out: rule -> files and folders that the exclusions and ``.gitignore`` kept out (a folder counts once).
     """
 
     new: int = 0
@@ -84,6 +102,7 @@ class Report:
     orphans: int = 0
     failed: int = 0
     problems: list[Problem] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
     problem_counts: Counter[str] = field(default_factory=Counter)
     exclusions: list[Exclusion] = field(default_factory=list)
     excluded_bytes: int = 0

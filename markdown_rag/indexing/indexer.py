@@ -1,0 +1,179 @@
+"""An index run from end to end: a scope in, a report out.
+
+Survey, guard, then reading and chunking, embedding, and storing side by side, each a batch ahead of the next; then what
+is gone goes, and what earlier runs left. Memory does not grow with the vault. A stop is seen within a second and keeps
+what is stored; what was paid for is in the vector cache (I13).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+from markdown_rag.clock import Clock, StopSignal
+from markdown_rag.embeddings.service import Embeddings
+from markdown_rag.indexing.delta import is_suspicious, lost, refuse_deletions
+from markdown_rag.indexing.ignore import ScanPolicy
+from markdown_rag.indexing.lookahead import ahead
+from markdown_rag.indexing.pipeline import Run, Writer
+from markdown_rag.indexing.reading import Reading, open_and_read
+from markdown_rag.indexing.report import Phase, Problem, ProblemKind, Progress, Report
+from markdown_rag.indexing.scan import canonical
+from markdown_rag.indexing.stages import Context, Reader, embed
+from markdown_rag.indexing.statcache import StatCache
+from markdown_rag.indexing.survey import survey
+from markdown_rag.markdown.chunking import ChunkPolicy
+from markdown_rag.paths import Scope
+from markdown_rag.store.base import Store, Where
+
+BATCH_CHUNKS = 1000
+_RUNS = 4  # runs that go on at once before they wait for each other's stages
+
+
+class Indexer:
+    """Brings a collection up to date with a disk. Thread-safe; runs over the same files at once waste work, no more.
+
+    batch_chunks: how many chunks are embedded together; best what the provider takes in all its requests at once.
+    """
+
+    def __init__(
+        self, store: Store, embeddings: Embeddings, cache: StatCache, clock: Clock, batch_chunks: int = BATCH_CHUNKS
+    ) -> None:
+        self._store = store
+        self._embeddings = embeddings
+        self._cache = cache
+        self._clock = clock
+        self._batch_chunks = batch_chunks
+        self._writer = Writer(store, cache, clock)
+        # One pool a stage: a stage waits only for the one before it, so a full pool delays and never deadlocks. The
+        # threads are kept because SQLite's connections belong to threads.
+        self._reading = ThreadPoolExecutor(_RUNS, "index-read")
+        self._embedding = ThreadPoolExecutor(_RUNS, "index-embed")
+
+    def run(
+        self,
+        scope: Scope,
+        chunking: ChunkPolicy,
+        scanning: ScanPolicy,
+        *,
+        force: bool = False,
+        use_cache: bool = True,
+        verify: bool = False,
+        confirm_deletions: bool = False,
+        progress: Progress,
+        stop: StopSignal,
+    ) -> Report:
+        """Index a scope.
+
+        force: write every file of the scope again. use_cache False: pay for every vector again. verify: hash every
+        file, trust no stat. confirm_deletions: go on where most files are gone.
+        Raises WorkspaceError (no such root), GuardError, EmbeddingError, StoreError, Cancelled; what is stored stays.
+        """
+        started = self._clock.monotonic()
+        progress.phase = Phase.SCAN
+        self._store.ensure()
+        found = survey(
+            canonical(scope),
+            scanning,
+            chunking.fingerprint,
+            stop,
+            store=self._store,
+            cache=self._cache,
+            force=force,
+            verify=verify,
+        )
+        context = Context(progress, stop, self._clock)
+        run = Run(found, chunking.fingerprint, context)
+        _begin(run)
+        if not confirm_deletions:
+            self._guard(run)
+        remains = self._writer.look_for_remains(run)
+        context.seconds["delta_scan"] = self._clock.monotonic() - started
+        self._write_files(run, chunking, use_cache=use_cache)
+        self._finish(run, remains)
+        run.context.seconds["total"] = self._clock.monotonic() - started
+        run.report.seconds = {name: round(value, 4) for name, value in run.context.seconds.items()}
+        progress.phase = Phase.DONE
+        return run.report
+
+    def clear(self, workspace: str) -> int:
+        """Remove every row of a workspace and what is remembered of it; the number of rows."""
+        return self._writer.clear(workspace)
+
+    def close(self) -> None:
+        """End the stages' threads. Safe to call twice."""
+        self._reading.shutdown()
+        self._embedding.shutdown()
+
+    def _guard(self, run: Run) -> None:
+        """Stop before files that may merely be out of sight lose their rows (I2)."""
+        scope, deleted = run.survey.scope, run.survey.delta.deleted
+        root = str(scope.workspace.root)
+        if deleted and run.survey.scan.root_is_empty:
+            paths = tuple(sorted(entry.path for entry in deleted))
+            raise refuse_deletions(paths, len(paths), root)
+        total = len({entry.path for entry in run.survey.catalog})
+        if not is_suspicious(len(deleted), total):
+            return
+        if scope.path or not scope.recursive:
+            total = len({entry.path for entry in self._store.catalog(Where(workspaces=(run.workspace,)))})
+        gone = lost(deleted, self._arrived(run))
+        if is_suspicious(len(gone), total):
+            raise refuse_deletions(gone, total, root)
+
+    def _arrived(self, run: Run) -> set[str]:
+        """Hashes of the files that are new: what was moved is not lost."""
+        root = str(run.survey.scope.workspace.root)
+        hashes = set()
+        for work in run.survey.delta.work:
+            run.context.stop.check()
+            if work.current is None:
+                reading = open_and_read(root, work.path, work.seen.stamp, self._clock)
+                if isinstance(reading, Reading):
+                    hashes.add(hashlib.sha256(reading.data).hexdigest())
+        return hashes
+
+    def _write_files(self, run: Run, chunking: ChunkPolicy, *, use_cache: bool) -> None:
+        work = run.survey.delta.work
+        if not work:
+            return
+        run.context.progress.phase = Phase.CHUNK
+        stop = run.context.stop
+        reader = Reader(str(run.survey.scope.workspace.root), chunking, run.context)
+        chunked = ahead(self._reading, reader.batches(work, self._batch_chunks), stop)
+        embedded = embed(chunked, self._embeddings, run.context, use_cache=use_cache)
+        with closing(ahead(self._embedding, embedded, stop)) as batches:
+            for item in batches:
+                started = self._clock.monotonic()
+                self._writer.store_batch(run, item)
+                run.context.seconds["insert"] += self._clock.monotonic() - started
+                run.context.progress.processed_files += item.batch.files
+
+    def _finish(self, run: Run, remains: tuple[str, ...]) -> None:
+        run.context.progress.phase = Phase.RECONCILE
+        steps: tuple[tuple[str, Callable[[], None]], ...] = (
+            ("prune", lambda: self._writer.remove_deleted(run)),
+            ("reconcile", lambda: self._writer.reconcile(run, remains)),
+            ("flush", lambda: self._writer.flush(run)),
+        )
+        for name, step in steps:
+            run.context.stop.check()
+            started = self._clock.monotonic()
+            step()
+            run.context.seconds[name] = self._clock.monotonic() - started
+        trouble = self._cache.take_trouble()
+        if trouble:
+            run.report.add_problem(Problem("", ProblemKind.STATE, trouble))
+
+
+def _begin(run: Run) -> None:
+    """Everything that is known before the first file is read."""
+    scan, delta = run.survey.scan, run.survey.delta
+    run.report.left_out.update(scan.left_out)
+    for problem in (*scan.problems, *delta.skipped):
+        run.report.add_problem(problem)
+    run.report.unchanged = len(delta.unchanged) + len(delta.skipped)
+    run.context.progress.total_files = len(scan.files)
+    run.context.progress.processed_files = run.report.unchanged

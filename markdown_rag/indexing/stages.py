@@ -1,0 +1,156 @@
+"""The stages of a run that write nothing: files to read in, batches of chunked files out, then with their vectors.
+
+Memory holds a batch or two, whatever the size of the vault. Batches begin small, so that the first files are searchable
+after seconds, and grow to what keeps a provider's concurrent requests busy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from markdown_rag.clock import Clock, StopSignal
+from markdown_rag.embeddings.service import DocumentOutcome, Embeddings
+from markdown_rag.indexing.delta import Work
+from markdown_rag.indexing.reading import NotRead, Reading, open_and_read
+from markdown_rag.indexing.report import Phase, Problem, ProblemKind, Progress
+from markdown_rag.indexing.statcache import Noted
+from markdown_rag.markdown.chunking import ChunkPolicy, Document, chunk_document
+from markdown_rag.markdown.decoding import Undecodable
+
+FIRST_BATCH = 64  # chunks: about a second of the local model
+BATCH_FILES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the stages of one run share. seconds: time spent, by stage; each stage writes its own key only."""
+
+    progress: Progress
+    stop: StopSignal
+    clock: Clock
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A file that was read and chunked. noted: what is to be remembered once its rows are stored."""
+
+    work: Work
+    noted: Noted
+    document: Document
+
+
+@dataclass(slots=True)
+class Batch:
+    """What became of some files, in order.
+
+    prepared: files with chunks. same: bytes are those stored already. skipped: readable, but nothing to store.
+    failed: could not be read. chunks: of all prepared files.
+    """
+
+    prepared: list[Prepared] = field(default_factory=list)
+    same: list[tuple[Work, Noted]] = field(default_factory=list)
+    skipped: list[tuple[Work, Noted, NotRead]] = field(default_factory=list)
+    failed: list[Problem] = field(default_factory=list)
+    chunks: int = 0
+
+    @property
+    def files(self) -> int:
+        """How many files the batch speaks of."""
+        return len(self.prepared) + len(self.same) + len(self.skipped) + len(self.failed)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A batch with its vectors: outcome.vectors holds those of all chunks, file after file; None without chunks."""
+
+    batch: Batch
+    outcome: DocumentOutcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads and chunks files of one workspace. root: its real path."""
+
+    root: str
+    policy: ChunkPolicy
+    context: Context
+
+    def batches(self, works: Iterable[Work], limit: int) -> Generator[Batch]:
+        """Batches of about limit chunks (a larger file is a batch of its own) and at most BATCH_FILES files."""
+        batch, room = Batch(), min(FIRST_BATCH, limit)
+        started = self.context.clock.monotonic()
+        for work in works:
+            self.context.stop.check()
+            self.add(batch, work)
+            if batch.chunks >= room or batch.files >= BATCH_FILES:
+                self._account(batch, started)
+                yield batch
+                batch, room = Batch(), min(room * 2, limit)
+                started = self.context.clock.monotonic()
+        if batch.files:
+            self._account(batch, started)
+            yield batch
+
+    def _account(self, batch: Batch, started: float) -> None:
+        self.context.progress.total_chunks += batch.chunks
+        self.context.seconds["chunk"] += self.context.clock.monotonic() - started
+
+    def add(self, batch: Batch, work: Work) -> None:
+        """Read one file and put it where it belongs."""
+        reading = open_and_read(self.root, work.path, work.seen.stamp, self.context.clock)
+        if isinstance(reading, NotRead):
+            batch.failed.append(Problem(work.path, reading.kind, reading.reason))
+            return
+        digest = hashlib.sha256(reading.data).hexdigest()
+        if work.current is not None and work.current.file_hash == digest and not work.always:
+            batch.same.append((work, self._noted(reading, digest)))
+            return
+        document = chunk_document(reading.data, work.path, self.policy)
+        reason = _nothing_to_store(document)
+        if reason is not None:
+            batch.skipped.append((work, self._noted(reading, digest, reason), reason))
+        elif isinstance(document, Document):
+            batch.prepared.append(Prepared(work, self._noted(reading, digest), document))
+            batch.chunks += len(document.chunks)
+
+    def _noted(self, reading: Reading, digest: str, skip: NotRead | None = None) -> Noted:
+        return Noted(reading.stamp, reading.taken_ns, digest, self.policy.fingerprint, skip)
+
+
+def _nothing_to_store(document: Document | Undecodable) -> NotRead | None:
+    if isinstance(document, Undecodable):
+        return NotRead(ProblemKind.NOT_TEXT, document.reason)
+    if not document.chunks:
+        return NotRead(ProblemKind.EMPTY, "; ".join(document.warnings) or "empty")
+    return None
+
+
+def embed(
+    batches: Iterable[Batch], embeddings: Embeddings, context: Context, *, use_cache: bool
+) -> Generator[Embedded]:
+    """Batches with the vectors of their chunks. Raises EmbeddingError when the provider is beyond hope, Cancelled."""
+    for batch in batches:
+        chunks = [chunk for prepared in batch.prepared for chunk in prepared.document.chunks]
+        if not chunks:
+            yield Embedded(batch, None)
+            continue
+        context.progress.phase = Phase.EMBED
+        started = context.clock.monotonic()
+        outcome = embeddings.documents(
+            [chunk.embed_text for chunk in chunks],
+            [chunk.text_hash for chunk in chunks],
+            context.stop,
+            partial(_count, context.progress),
+            use_cache=use_cache,
+        )
+        context.seconds["embed"] += context.clock.monotonic() - started
+        yield Embedded(batch, outcome)
+
+
+def _count(progress: Progress, settled: int) -> None:
+    progress.processed_chunks += settled
