@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from markdown_rag import __version__
-from markdown_rag.app import App, Unusable
+from markdown_rag.app import App
 from markdown_rag.errors import FastRagError, InputError, SettingsError
-from markdown_rag.facade import Facade, IndexCall, SearchCall
+from markdown_rag.facade import Facade, IndexCall, SearchCall, Unusable
 from markdown_rag.settings import load_settings
 from markdown_rag.terminal import ProgressDisplay, say, say_json
 
@@ -161,9 +161,7 @@ def status(app: Facade, options: argparse.Namespace) -> int:
     elif not found.get("found"):
         say(str(found.get("message", "")))
     else:
-        say(
-            f"{found['job_id']} {found['status']}, {found['phase']}, {found['progress_percent']} %, {found['target_path']}"
-        )
+        say("{job_id} {status}, {phase}, {progress_percent} %, {target_path}".format_map(found))
         _show_outcome(found)
     return DONE if found.get("found") else FAILED
 
@@ -185,7 +183,9 @@ def clear(app: Facade, options: argparse.Namespace) -> int:
 def doctor(app: Facade, options: argparse.Namespace) -> int:
     """Check the installation, and one folder's index against the disk."""
     health = app.health()
-    audit = app.audit(IndexCall(root=options.path), repair=options.repair) if health["ok"] else {"ok": False}
+    audit: dict[str, Any] = {"ok": False}
+    if health["ok"]:
+        audit = app.audit(IndexCall(root=options.path), repair=options.repair)
     if options.json:
         say_json({**health, "audit": audit})
     else:

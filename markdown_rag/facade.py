@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from markdown_rag.errors import FastRagError
+
 Json = dict[str, Any]
 
 
@@ -88,3 +90,57 @@ class Facade(Protocol):
     def close(self) -> None:
         """Stop own work, keep what is stored, let go of everything. Safe to call twice."""
         ...
+
+
+class Unusable:
+    """A façade that answers every call with the same error: what a server is when a variable is bad.
+
+    Hosts show only "connection closed" for a server that exits, so the reason has to come as an answer.
+    """
+
+    def __init__(self, reason: FastRagError) -> None:
+        self._reason = reason
+
+    def index(self, call: IndexCall) -> Json:
+        """Raise the reason."""
+        del call
+        raise self._reason
+
+    def preview(self, call: IndexCall) -> Json:
+        """Raise the reason."""
+        del call
+        raise self._reason
+
+    def status(
+        self, job_id: str = "", wait_seconds: float = 0.0, on_progress: Callable[[Json], None] | None = None
+    ) -> Json:
+        """Raise the reason."""
+        del job_id, wait_seconds, on_progress
+        raise self._reason
+
+    def cancel(self, job_id: str = "") -> Json:
+        """Raise the reason."""
+        del job_id
+        raise self._reason
+
+    def search(self, call: SearchCall) -> Json:
+        """Raise the reason."""
+        del call
+        raise self._reason
+
+    def clear(self, workspace: str = "", *, confirm: bool = False) -> Json:
+        """Raise the reason."""
+        del workspace, confirm
+        raise self._reason
+
+    def audit(self, call: IndexCall, *, repair: bool = False) -> Json:
+        """Raise the reason."""
+        del call, repair
+        raise self._reason
+
+    def health(self) -> Json:
+        """Raise the reason."""
+        raise self._reason
+
+    def close(self) -> None:
+        """Nothing is open."""

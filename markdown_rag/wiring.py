@@ -1,57 +1,87 @@
 """Settings cut into policies, and the parts built from them: each once, on first use, closed in reverse.
 
-Nothing heavy is imported until a part is asked for: the first reply of a server must not wait for Milvus (D1).
+Nothing heavy is imported until a part is asked for: the first reply of a server must not wait for Milvus (D1). Parts
+that an error kept from being built are tried again at the next request.
 """
+
+# ruff: noqa: PLC0415 - the imports inside functions are the point of this module
 
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from markdown_rag.clock import Clock
 from markdown_rag.database import Database
-from markdown_rag.errors import EmbeddingError, FastRagError
+from markdown_rag.errors import EmbeddingError, FastRagError, StateError
+from markdown_rag.jobs.ledger import open_ledger
+from markdown_rag.jobs.queue import JobQueue
+from markdown_rag.jobs.runs import RunJob
 from markdown_rag.settings import Settings
 from markdown_rag.workspaces import MIGRATIONS, WorkspaceRegistry
 
 if TYPE_CHECKING:
     from markdown_rag.embeddings.service import Embeddings
     from markdown_rag.indexing.ignore import ScanPolicy
-    from markdown_rag.indexing.pipeline import Indexer
+    from markdown_rag.indexing.indexer import Indexer
     from markdown_rag.indexing.statcache import StatCache
     from markdown_rag.markdown.chunking import ChunkPolicy
+    from markdown_rag.search.catalog import Catalog
+    from markdown_rag.search.legs import QueryVectors
     from markdown_rag.search.searcher import Searcher
-    from markdown_rag.store.base import Model, Store
+    from markdown_rag.store.base import Model, Store, Vector
     from markdown_rag.store.opening import StoreSettings
 
 T = TypeVar("T")
 
-DOCUMENT_WEIGHT = {"local": 0.5}  # measured for the local model only; others get it when they are measured
+# How much of a stored vector is its document's. Measured for the local model; others get theirs when measured.
+DOCUMENT_WEIGHT = {"local": 0.5}
 
 
 class Parts:
     """The parts of one process. Thread-safe; every property builds its part on first use."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock, run_job: RunJob) -> None:
         self.settings = settings
         self.clock = clock
-        self._lock = threading.RLock()
+        self._run_job = run_job
+        self._lock = threading.Lock()  # guards what follows; never held while a part is built
+        self._building: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
         self._built: dict[str, Any] = {}
         self._closers: list[Callable[[], None]] = []
         self._closed = False
 
     def _once(self, name: str, build: Callable[[], T]) -> T:
-        """Build a part once; a part with ``close`` is closed with the process."""
+        """Build a part once; a part with ``close`` is closed with the process.
+
+        A lock a part: a provider that does not answer must not hold up a job's status. Parts need each other in one
+        direction only, so the locks cannot wait in a circle.
+        """
         with self._lock:
+            building = self._building[name]
+        with building:
             if name not in self._built:
                 part = build()
-                self._built[name] = part
-                if callable(close := getattr(part, "close", None)):
-                    self._closers.append(close)
+                self._keep(name, part, getattr(part, "close", None))
             found: T = self._built[name]
             return found
+
+    def _keep(self, name: str, part: object, close: Callable[[], None] | None) -> None:
+        with self._lock:
+            if not self._closed:
+                self._built[name] = part
+                if close is not None:
+                    self._closers.append(close)
+                return
+        if close is not None:
+            close()
+        raise StateError("The server is stopping.", "Ask again when it is back.")
 
     @property
     def workspaces(self) -> WorkspaceRegistry:
@@ -60,27 +90,219 @@ class Parts:
         return self._once("workspaces", lambda: WorkspaceRegistry(Database(path, MIGRATIONS), self.clock))
 
     @property
+    def queue(self) -> JobQueue:
+        """The index jobs of all processes."""
+        return self._once("queue", self._queue)
+
+    def _queue(self) -> JobQueue:
+        ledger = self._once("ledger", lambda: open_ledger(self.settings.state_directory))
+        limits = self.settings
+        return JobQueue(
+            ledger, self._run_job, self.clock, limits.markdown_bg_max_jobs, limits.markdown_bg_job_ttl_seconds
+        )
+
+    @property
     def embeddings(self) -> Embeddings:
         """Texts to vectors, cached and paced."""
         return self._once("embeddings", self._embeddings)
 
+    def _embeddings(self) -> Embeddings:
+        from markdown_rag.embeddings.cache import VectorCache
+        from markdown_rag.embeddings.registry import EmbeddingSettings, create_embedder
+        from markdown_rag.embeddings.retry import BatchPolicy
+        from markdown_rag.embeddings.service import Embeddings
+
+        given = self.settings
+        embedder = create_embedder(
+            EmbeddingSettings(
+                provider=given.embedding_provider,
+                model=given.embedding_model,
+                dimension=given.embedding_dim or 0,
+                base_url=given.embedding_base_url,
+                api_key=given.provider_key.get_secret_value(),
+                threads=given.embedding_threads,
+                timeout_s=given.embedding_timeout_seconds,
+                project=given.vertex_project,
+                location=given.vertex_location,
+            )
+        )
+        policy = BatchPolicy(
+            items=given.embedding_batch_size,
+            concurrent=given.embedding_concurrent_batches,
+            delay_s=given.embedding_batch_delay_ms / 1000,
+        )
+        cache = VectorCache(given.state_directory / "embeddings.sqlite3", clock=self.clock)
+        return Embeddings(embedder, policy, cache, self.clock)
+
+    @property
+    def store_settings(self) -> StoreSettings:
+        """Where the store is."""
+        from markdown_rag.store.opening import StoreSettings
+
+        given = self.settings
+        return StoreSettings(
+            address=given.store_address,
+            token=given.milvus_token.get_secret_value(),
+            prefix=given.markdown_collection,
+            insert_batch=given.milvus_insert_batch,
+            timeout_s=given.milvus_timeout_seconds,
+            state_dir=given.state_directory,
+        )
+
     @property
     def store(self) -> Store:
-        """The collection of the chosen model. Raises EmbeddingError where the model's dimension can't be learnt."""
+        """The collection of the chosen model. EmbeddingError where the model's dimension cannot be learnt now."""
         return self._once("store", self._store)
+
+    def _store(self) -> Store:
+        from markdown_rag.store.base import Model
+        from markdown_rag.store.opening import open_store
+
+        card = self.embeddings.card
+        weight = DOCUMENT_WEIGHT.get(card.provider, 0.0)
+        return open_store(self.store_settings, Model(card.provider, card.model, card.dimension, weight))
 
     @property
     def stat_cache(self) -> StatCache:
         """What size and time each file had when it was last read."""
-        from markdown_rag.indexing.statcache import StatCache  # noqa: PLC0415
+        return self._once("stat_cache", self._stat_cache)
 
-        return self._once("stat_cache", lambda: StatCache(self.settings.state_directory / "files.sqlite3"))
+    def _stat_cache(self) -> StatCache:
+        from markdown_rag.indexing.statcache import MIGRATIONS as STATS
+        from markdown_rag.indexing.statcache import StatCache
+
+        path = self.settings.state_directory / "files.sqlite3"
+        return StatCache(self._once("stats", lambda: Database(path, STATS)))
+
+    @property
+    def indexer(self) -> Indexer:
+        """Folders to rows."""
+        return self._once("indexer", self._indexer)
+
+    def _indexer(self) -> Indexer:
+        from markdown_rag.indexing.indexer import Indexer
+
+        return Indexer(self.store, self.embeddings, self.stat_cache, self.clock)
+
+    @property
+    def reading(self) -> Reading:
+        """What questions are answered from; by keywords alone while the model cannot be used.
+
+        Raises EmbeddingError where there is nothing of this model to read either.
+        """
+        try:
+            store, vectors = self.store, self.embeddings
+        except EmbeddingError as reason:
+            return self._keyword_reading(reason)
+        return self._once("reading", lambda: self._reading(store, vectors))
+
+    def _reading(self, store: Store, vectors: QueryVectors) -> Reading:
+        from markdown_rag.search.catalog import Catalog
+        from markdown_rag.search.policy import SearchPolicy
+        from markdown_rag.search.searcher import Searcher
+
+        catalog = Catalog(store, self.clock)
+        policy = SearchPolicy(per_file=self.settings.dedup_max_per_file)
+        searcher = Searcher(store, vectors, catalog, roots=self.root_of, policy=policy, clock=self.clock)
+        return Reading(store, catalog, searcher)
+
+    def _keyword_reading(self, reason: EmbeddingError) -> Reading:
+        """The provider's collection as it exists, without asking the provider. Else the reason."""
+        from markdown_rag.store.opening import open_store
+
+        model = self._existing_model()
+        if model is None:
+            raise reason
+        store = self._once(f"store {model}", lambda: open_store(self.store_settings, model))
+        return self._once(f"reading {model}", lambda: self._reading(store, Unreachable(reason)))
+
+    def _existing_model(self) -> Model | None:
+        """The largest collection at the address made with the chosen provider and model."""
+        from markdown_rag.embeddings.registry import provider as row_of
+        from markdown_rag.store.opening import find_collections
+
+        provider = self.settings.embedding_provider
+        wanted = self.settings.embedding_model or row_of(provider).model
+        found = [
+            info
+            for info in find_collections(self.store_settings)
+            if info.model.provider == provider and info.model.model == wanted and info.rows
+        ]
+        return max(found, key=lambda info: info.rows).model if found else None
+
+    def root_of(self, workspace_id: str) -> Path | None:
+        """Where a workspace is on this machine, None if it is not."""
+        found = (w.root for w in self.workspaces.all() if w.id == workspace_id)
+        return next(found, None)
+
+    @property
+    def chunk_policy(self) -> ChunkPolicy:
+        """How documents are cut."""
+        from markdown_rag.markdown.chunking import ChunkPolicy
+
+        given = self.settings
+        return ChunkPolicy(
+            max_tokens=given.markdown_chunk_size,
+            min_tokens=given.min_chunk_tokens,
+            overlap=given.markdown_chunk_overlap,
+            min_final=given.min_final_tokens,
+        )
+
+    @property
+    def scan_policy(self) -> ScanPolicy:
+        """Which files count."""
+        from markdown_rag.indexing.ignore import ScanPolicy
+
+        return ScanPolicy(self.settings.markdown_exclude_dirs, self.settings.markdown_exclude_files)
+
+    @property
+    def job_policy(self) -> str:
+        """Both of them in one comparable text: only jobs with the same one do the same work."""
+        given = self.settings
+        chunks = (
+            given.markdown_chunk_size,
+            given.min_chunk_tokens,
+            given.markdown_chunk_overlap,
+            given.min_final_tokens,
+        )
+        return json.dumps([chunks, given.markdown_exclude_dirs, given.markdown_exclude_files])
+
+    @property
+    def job_target(self) -> str:
+        """What a job writes to, in one comparable text: address, prefix, provider, model, dimension."""
+        given = self.settings
+        model = [given.embedding_provider, given.embedding_model, given.embedding_dim]
+        return json.dumps([given.store_address, given.markdown_collection, *model])
 
     def close(self) -> None:
         """Close what was built, last first; an error in one does not keep the others open."""
         with self._lock:
             closers, self._closers, self._closed = self._closers, [], True
-            self._built.clear()
         for close in reversed(closers):
             with contextlib.suppress(FastRagError):
                 close()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One collection, opened for questions."""
+
+    store: Store
+    catalog: Catalog
+    searcher: Searcher
+
+    def close(self) -> None:
+        """End the searcher's threads; the store is closed by whoever opened it."""
+        self.searcher.close()
+
+
+class Unreachable:
+    """Stands for a model that cannot be asked: every query answers with the reason."""
+
+    def __init__(self, reason: EmbeddingError) -> None:
+        self._reason = reason
+
+    def query(self, text: str) -> Vector:
+        """Raises the reason."""
+        del text
+        raise self._reason

@@ -6,13 +6,14 @@ it costs only that: ids are computed from roots, never the other way round.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from markdown_rag.clock import Clock
 from markdown_rag.database import Database
-from markdown_rag.errors import WorkspaceError
+from markdown_rag.errors import InputError, WorkspaceError
 from markdown_rag.paths import Scope, Workspace, nfc, open_root, relative_to, workspace_for
 
 MIGRATIONS = ("CREATE TABLE workspaces (id TEXT PRIMARY KEY, root TEXT NOT NULL, seen_at REAL NOT NULL)",)
@@ -101,46 +102,52 @@ class Searched:
     label: str
 
 
+EVERY_WORKSPACE = Searched((), "all workspaces")
+
+
 def search_target(
     asked: str,
     *,
     locked: str,
     shared_id: str,
     working_directory: Path,
-    known: Iterable[Workspace],
-    indexed: Iterable[str],
+    known: Sequence[Workspace],
+    indexed: Callable[[], Collection[str]],
 ) -> Searched:
     """What a search looks into.
 
     asked: "" for the default, "all", or a workspace's name, id or path. The default is MARKDOWN_WORKSPACE where it is
     set, else the indexed workspace that holds the working directory, else everything. known: the registry; indexed:
-    ids that have rows in the store.
+    tells the ids that have rows in the store, asked only where it decides. Raises WorkspaceError for an unknown name.
     """
-    known, indexed = list(known), set(indexed)
     if asked == EVERYTHING:
-        return Searched((), "all workspaces")
+        return EVERY_WORKSPACE
     if asked:
-        return _named(asked, known, indexed)
+        return _named(asked, known, indexed())
     if locked:
         workspace = open_root(locked, shared_id)
         return Searched((workspace.id,), f"workspace {workspace.root}")
-    for folder in (working_directory, *working_directory.parents):
-        workspace = workspace_for(folder, "")
-        if workspace.id in indexed:
-            return Searched((workspace.id,), f"workspace {workspace.root}")
-    if shared_id and shared_id in indexed:
+    here = indexed()
+    if shared_id and shared_id in here:
         return Searched((shared_id,), f"workspace {shared_id}")
-    return Searched((), "all workspaces")
+    for folder in (working_directory, *working_directory.parents):
+        workspace = workspace_for(folder)
+        if workspace.id in here:
+            return Searched((workspace.id,), f"workspace {workspace.root}")
+    return EVERY_WORKSPACE
 
 
-def _named(asked: str, known: list[Workspace], indexed: set[str]) -> Searched:
+def _named(asked: str, known: Sequence[Workspace], indexed: Collection[str]) -> Searched:
     if asked in indexed:
-        return Searched((asked,), f"workspace {asked}")
+        root = next((str(w.root) for w in known if w.id == asked), asked)
+        return Searched((asked,), f"workspace {root}")
     wanted = nfc(asked).rstrip("/")
     found = [w for w in known if wanted in {nfc(w.name), nfc(str(w.root)), w.id}]
     if not found and ("/" in asked or asked.startswith("~")):
         real = workspace_for(Path(asked).expanduser())
         found = [w for w in known if w.root == real.root]
+        if not found and real.id in indexed:
+            found = [real]
     if not found:
         names = ", ".join(sorted({w.name for w in known})) or "none yet"
         raise WorkspaceError(
@@ -148,3 +155,44 @@ def _named(asked: str, known: list[Workspace], indexed: set[str]) -> Searched:
             f'Use "all", or one of: {names}. Index a folder with index_documents first.',
         )
     return Searched(tuple(w.id for w in found), "workspace " + ", ".join(str(w.root) for w in found))
+
+
+def within_searched(searched: Searched, scope_path: str, known: Sequence[Workspace]) -> tuple[Searched, str]:
+    """What is searched and the relative scope in it, for a folder or file as a user typed it.
+
+    A relative path is taken from the root of each workspace that is searched. An absolute one belongs to the searched
+    workspace that holds it, or else to any known one: who names a place means it. InputError where none holds it.
+    """
+    if not scope_path:
+        return searched, ""
+    mine = [w for w in known if not searched.ids or w.id in searched.ids]
+    if not scope_path.startswith(("/", "~")):
+        return searched, _relative(scope_path, mine)
+    for candidates in (mine, known):
+        holding = [w for w in candidates if _holds(w, scope_path)]
+        if holding:
+            workspace = max(holding, key=lambda w: len(str(w.root)))
+            label = searched.label if candidates is mine and searched.ids else f"workspace {workspace.root}"
+            return Searched((workspace.id,), label), relative_to(workspace, scope_path)
+    roots = ", ".join(str(w.root) for w in mine) or "none on this machine"
+    raise InputError(
+        f"scope_path must be under an indexed folder ({roots}). Got: {scope_path}",
+        "Give a folder or file inside one of them, absolute or relative to it.",
+    )
+
+
+def _relative(scope_path: str, workspaces: Sequence[Workspace]) -> str:
+    if len(workspaces) == 1:
+        return relative_to(workspaces[0], scope_path)
+    plain = os.path.normpath(scope_path).replace(os.sep, "/")
+    if plain == ".." or plain.startswith("../"):
+        raise InputError(f"{scope_path} leaves the workspace.", "Name a folder or file inside it.")
+    return "" if plain == "." else plain
+
+
+def _holds(workspace: Workspace, scope_path: str) -> bool:
+    try:
+        relative_to(workspace, scope_path)
+    except InputError:
+        return False
+    return True

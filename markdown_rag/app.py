@@ -1,0 +1,250 @@
+"""The façade in this process: requests in, the parts asked, JSON answers out (D14).
+
+Building the parts is ``wiring``'s, rules are the parts' own; here stands only who is asked for what, in which order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markdown_rag.answers import audit_result, job_result, preview_result, search_answer
+from markdown_rag.clock import Clock, StopSignal, SystemClock
+from markdown_rag.errors import InputError
+from markdown_rag.facade import IndexCall, Json, SearchCall
+from markdown_rag.health import health
+from markdown_rag.indexing.report import Phase, Progress
+from markdown_rag.jobs.job import IndexRequest, Job
+from markdown_rag.jobs.status import no_status
+from markdown_rag.paths import Scope
+from markdown_rag.settings import Settings
+from markdown_rag.wiring import Parts, Reading
+from markdown_rag.workspaces import IndexTarget, Searched, index_target, search_target, within_searched
+
+if TYPE_CHECKING:
+    from markdown_rag.indexing.audit import Finding
+
+NEXT_POLL = "Poll get_index_status(job_id, wait_seconds=25) until it has ended; searching works meanwhile."
+REPAIR_SINGLY = 50  # files that a repair indexes one by one; more, and it indexes the whole folder
+POLL_S = 60.0
+CANCEL_WAIT_S = 5.0  # how long clearing waits for the workspace's own jobs to stop
+
+
+class App:
+    """Everything, in this process. Nothing is opened until it is asked for.
+
+    working_directory: where the server or the shell was started; the default place to index and to search.
+    """
+
+    def __init__(self, settings: Settings, working_directory: Path, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._cwd = working_directory
+        self._clock = clock or SystemClock()
+        self._parts = Parts(settings, self._clock, self._run)
+
+    def index(self, call: IndexCall) -> Json:
+        """Accept an index job, or join one; only the ledger is touched, so it answers at once."""
+        target = self._target(call)
+        submission = self._parts.queue.submit(self._request(target.scope, call))
+        answer: Json = {"message": submission.message, "target_path": str(target.scope.absolute)}
+        if target.warning:
+            answer["warning"] = target.warning
+        if submission.job is None:
+            current = next((job.id for job in self._parts.queue.active()), None)
+            return {**answer, "accepted": False, "status": "rejected", "job_id": None, "current_job": current}
+        status = self._parts.queue.status(submission.job.id)
+        shown = status.as_dict() if status else {}
+        return {
+            **answer,
+            "accepted": True,
+            "status": submission.job.status.value,
+            "job_id": submission.job.id,
+            "started_at": shown.get("started_at"),
+            "created_at": shown.get("created_at"),
+            "joined": submission.joined,
+            "next": NEXT_POLL,
+        }
+
+    def preview(self, call: IndexCall) -> Json:
+        """What an index run would do and cost; nothing is written."""
+        from markdown_rag.indexing.preview import preview  # noqa: PLC0415 - loads numpy
+
+        parts, scope = self._parts, self._target(call).scope
+        seen = preview(
+            scope,
+            parts.chunk_policy,
+            parts.scan_policy,
+            StopSignal(),
+            store=parts.store,
+            embeddings=parts.embeddings,
+            cache=parts.stat_cache,
+            clock=self._clock,
+            force=call.force,
+            use_cache=call.use_cache,
+            verify=call.verify,
+        )
+        return preview_result(seen, str(scope.absolute))
+
+    def status(
+        self, job_id: str = "", wait_seconds: float = 0.0, on_progress: Callable[[Json], None] | None = None
+    ) -> Json:
+        """A job's status, "" for the latest; with wait_seconds as soon as the job has ended."""
+        queue = self._parts.queue
+        deadline = self._clock.monotonic() + wait_seconds
+        seen = queue.status(job_id)
+        while seen is not None and not seen.job.status.ended and (left := deadline - self._clock.monotonic()) > 0:
+            if on_progress:
+                on_progress(seen.as_dict())
+            seen = queue.wait(seen.job.id, left, seen)
+        return seen.as_dict() if seen else no_status(len(queue.active()))
+
+    def cancel(self, job_id: str = "") -> Json:
+        """Ask a job to stop; what it stored stays."""
+        cancelled = self._parts.queue.cancel(job_id)
+        return {
+            "cancelled": cancelled.accepted,
+            "job_id": cancelled.job.id,
+            "status": cancelled.job.status.value,
+            "message": cancelled.message,
+        }
+
+    def search(self, call: SearchCall) -> Json:
+        """Ranked, bounded, cited passages."""
+        from markdown_rag.search.answer import SearchRequest  # noqa: PLC0415 - loads numpy
+        from markdown_rag.store.base import Where  # noqa: PLC0415
+
+        reading = self._parts.reading
+        searched = self._searched(call.workspace, reading)
+        searched, scope = within_searched(searched, call.scope_path, self._parts.workspaces.all())
+        where = Where(workspaces=searched.ids, scope=reading.catalog.snapshot(searched.ids).spelled(scope))
+        per_file = 0 if call.every_passage else None
+        answer = reading.searcher.search(SearchRequest(call.query, call.k, where, per_file, call.mode))
+        active = [job for job in self._parts.queue.active() if _concerns(job, searched)]
+        return search_answer(answer, searched, active, explain=call.explain)
+
+    def clear(self, workspace: str = "", *, confirm: bool = False) -> Json:
+        """Remove one workspace from the index; without confirm only say what would go."""
+        parts, reading = self._parts, self._parts.reading
+        target = self._searched(workspace, reading)
+        if len(target.ids) != 1:
+            raise InputError(
+                f"clear_index removes one workspace, but {workspace or 'the default here'} means {target.label}.",
+                "Name one workspace by its path; get_index_status and search answers show paths.",
+            )
+        entries = reading.catalog.fresh(target.ids).files.values()
+        files, chunks = len(entries), sum(entry.chunk_count for entry in entries)
+        answer: Json = {"cleared": False, "workspace": target.label, "files": files, "chunks": chunks}
+        if not confirm:
+            message = f"{files} files ({chunks} chunks) of {target.label} would be removed from the index."
+            return {**answer, "message": f"{message} Pass confirm=true to do it; the files themselves stay."}
+        self._stop_jobs(target)
+        rows = parts.indexer.clear(target.ids[0])
+        parts.workspaces.forget(target.ids[0])
+        reading.catalog.forget()
+        message = f"Removed {files} files ({rows} chunks) of {target.label} from the index. The files themselves stay."
+        return {**answer, "cleared": True, "chunks": rows, "message": message}
+
+    def _stop_jobs(self, target: Searched) -> None:
+        """A run that goes on would bring back what is being cleared."""
+        queue = self._parts.queue
+        own = [job for job in queue.active() if _concerns(job, target)]
+        for job in own:
+            queue.cancel(job.id)
+        for job in own:
+            queue.wait(job.id, CANCEL_WAIT_S)
+
+    def audit(self, call: IndexCall, *, repair: bool = False) -> Json:
+        """Compare the index with the disk; with repair, mend what can be mended without loss."""
+        from markdown_rag.indexing.audit import audit, plan_repair  # noqa: PLC0415 - loads numpy
+
+        parts, scope = self._parts, self._target(call).scope
+
+        def look() -> list[Finding]:
+            return audit(
+                scope, parts.chunk_policy, parts.scan_policy, StopSignal(), store=parts.store, clock=self._clock
+            )
+
+        findings = look()
+        if repair and findings:
+            plan = plan_repair(findings)
+            parts.store.delete(plan.remove)
+            for path in plan.reindex[:REPAIR_SINGLY] if len(plan.reindex) <= REPAIR_SINGLY else ("",):
+                self._index_and_wait(replace(call, directory=str(scope.workspace.root / path), force=True))
+            parts.reading.catalog.forget()
+            findings = look()
+        return audit_result(findings, str(scope.absolute))
+
+    def _index_and_wait(self, call: IndexCall) -> None:
+        job_id = self.index(call)["job_id"]
+        while (seen := self._parts.queue.wait(job_id, POLL_S)) is not None and not seen.job.status.ended:
+            pass
+
+    def health(self) -> Json:
+        """What this installation is made of, and whether each part works."""
+        return health(self._parts, self._cwd)
+
+    def close(self) -> None:
+        """Stop own jobs, keep what is stored, let go of everything. Safe to call twice."""
+        self._parts.close()
+
+    def _target(self, call: IndexCall) -> IndexTarget:
+        return index_target(
+            locked=self._settings.markdown_workspace,
+            shared_id=self._settings.markdown_workspace_id,
+            working_directory=self._cwd,
+            given_root=call.root,
+            directory=call.directory,
+            recursive=call.recursive,
+        )
+
+    def _request(self, scope: Scope, call: IndexCall) -> IndexRequest:
+        return IndexRequest(
+            scope=scope,
+            force=call.force,
+            use_cache=call.use_cache,
+            verify=call.verify,
+            confirm_deletions=call.confirm_deletions,
+            params=call.params,
+            target=self._parts.job_target,
+            policy=self._parts.job_policy,
+        )
+
+    def _searched(self, workspace: str, reading: Reading) -> Searched:
+        def indexed() -> set[str]:
+            return {workspace_id for workspace_id, _ in reading.catalog.snapshot().files}
+
+        return search_target(
+            workspace,
+            locked=self._settings.markdown_workspace,
+            shared_id=self._settings.markdown_workspace_id,
+            working_directory=self._cwd,
+            known=self._parts.workspaces.all(),
+            indexed=indexed,
+        )
+
+    def _run(self, job: Job, progress: Progress, stop: StopSignal) -> Mapping[str, Any]:
+        """Carry out an index job (called by the queue, in the job's own thread)."""
+        parts, request = self._parts, job.request
+        progress.phase, progress.note = Phase.SCAN, "opening the index"
+        parts.workspaces.remember(request.scope.workspace)
+        indexer = parts.indexer
+        progress.note = ""
+        report = indexer.run(
+            request.scope,
+            parts.chunk_policy,
+            parts.scan_policy,
+            force=request.force,
+            use_cache=request.use_cache,
+            verify=request.verify,
+            confirm_deletions=request.confirm_deletions,
+            progress=progress,
+            stop=stop,
+        )
+        parts.reading.catalog.forget()
+        return job_result(report)
+
+
+def _concerns(job: Job, searched: Searched) -> bool:
+    return not searched.ids or job.request.scope.workspace.id in searched.ids

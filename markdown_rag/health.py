@@ -1,0 +1,66 @@
+"""What an installation is made of, and whether each part works: one check a part, each with its reason.
+
+A part that fails does not keep the others from being looked at. Nothing is created but the state directory.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from markdown_rag.errors import FastRagError, StateError
+from markdown_rag.facade import Json
+from markdown_rag.wiring import Parts
+
+
+def health(parts: Parts, working_directory: Path) -> Json:
+    """All checks in order, and whether all of them passed."""
+    looks: dict[str, Callable[[], str]] = {
+        "state directory": lambda: _state_directory(parts.settings.state_directory),
+        "workspaces": lambda: _workspaces(parts, working_directory),
+        "embeddings": lambda: _embeddings(parts),
+        "store": lambda: _store(parts),
+        "jobs": lambda: f"{len(parts.queue.active())} queued or running",
+    }
+    checks = [_check(name, look) for name, look in looks.items()]
+    return {"ok": all(check["ok"] for check in checks), "checks": checks}
+
+
+def _check(name: str, look: Callable[[], str]) -> Json:
+    try:
+        return {"name": name, "ok": True, "detail": look()}
+    except FastRagError as error:
+        return {"name": name, "ok": False, "detail": str(error)}
+
+
+def _state_directory(path: Path) -> str:
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryFile(dir=path) as probe:
+            probe.write(b"x")
+        free = os.statvfs(path)
+    except OSError as error:
+        raise StateError(f"{path} cannot be written: {error}.", "Point MARKDOWN_RAG_CACHE_DIR elsewhere.") from error
+    return f"{path}, {free.f_bavail * free.f_frsize // 2**20:,} MiB free"
+
+
+def _workspaces(parts: Parts, working_directory: Path) -> str:
+    known = parts.workspaces.all()
+    locked = parts.settings.markdown_workspace
+    here = f"MARKDOWN_WORKSPACE={locked}" if locked else f"started in {working_directory}"
+    return f"{here}; indexed from here: " + (", ".join(str(w.root) for w in known) or "none yet")
+
+
+def _embeddings(parts: Parts) -> str:
+    card = parts.embeddings.card
+    parts.embeddings.query("markdown")
+    return f"{card.provider}, {card.model}, {card.dimension} dimensions: answers"
+
+
+def _store(parts: Parts) -> str:
+    found = parts.store.health()
+    engine = found.capabilities
+    lexical = "keywords and vectors" if engine.lexical else "vectors only (full-text search needs Milvus 2.5)"
+    return f"{engine.engine} {engine.version} at {found.address}: {found.collection}, {found.rows:,} rows, {lexical}"
