@@ -7,10 +7,13 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "markdown_rag"
@@ -65,7 +68,8 @@ def test_imports_go_one_way_and_foreign_libraries_stay_behind_their_part() -> No
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_a_module_is_short_enough_to_read_at_once_and_says_what_it_is(path: Path) -> None:
     source = path.read_text(encoding="utf-8")
-    assert len(source.splitlines()) <= 300
+    lines = source.count("\n")
+    assert lines <= 300
     assert ast.get_docstring(ast.parse(source))
 
 
@@ -120,6 +124,14 @@ def test_the_console_script_guards_standard_output_before_it_imports_anything(tm
     }
 
 
+def test_every_dependency_is_bounded_above_and_is_what_the_tests_run_with() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for line in project["dependencies"]:
+        requirement = Requirement(line)
+        assert {bound.operator for bound in requirement.specifier} & {"<", "=="}, line
+        assert requirement.specifier.contains(metadata.version(requirement.name)), line
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel built from this tree, without network."""
@@ -135,9 +147,9 @@ def test_the_wheel_holds_the_package_its_data_and_licences_and_nothing_else(whee
     names = set(zipfile.ZipFile(wheel).namelist())
     (info,) = {name.split("/")[0] for name in names if ".dist-info/" in name}
     package = {f"markdown_rag/{name_of(path)}" for path in MODULES} | {"markdown_rag/data/cl100k_base.tiktoken.gz"}
-    metadata = {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt")}
+    described = {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt")}
     licences = {f"{info}/licenses/{name}" for name in ("LICENSE", "NOTICE")}
-    assert names == package | metadata | licences
+    assert names == package | described | licences
 
 
 def test_the_wheel_works_away_from_its_source(wheel: Path, tmp_path: Path) -> None:
