@@ -112,7 +112,7 @@ class App:
 
     def search(self, call: SearchCall) -> Json:
         """Ranked, bounded, cited passages."""
-        from markdown_rag.search.answer import SearchRequest  # noqa: PLC0415 - loads numpy
+        from markdown_rag.search.answer import Mode, SearchRequest  # noqa: PLC0415 - loads numpy
         from markdown_rag.store.base import Where  # noqa: PLC0415
 
         reading = self._parts.reading
@@ -120,7 +120,7 @@ class App:
         searched, scope = within_searched(searched, call.scope_path, self._parts.workspaces.all())
         where = Where(workspaces=searched.ids, scope=reading.catalog.snapshot(searched.ids).spelled(scope))
         per_file = 0 if call.every_passage else None
-        answer = reading.searcher.search(SearchRequest(call.query, call.k, where, per_file, call.mode))
+        answer = reading.searcher.search(SearchRequest(call.query, call.k, where, per_file, Mode(call.mode)))
         active = [job for job in self._parts.queue.active() if _concerns(job, searched)]
         return search_answer(answer, searched, active, explain=call.explain)
 

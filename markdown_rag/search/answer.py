@@ -11,17 +11,26 @@ from markdown_rag.search.freshness import Freshness
 from markdown_rag.store.base import EVERYTHING, Where
 
 
+class Mode(StrEnum):
+    """Which legs of a search are asked: both, or one alone to compare with."""
+
+    HYBRID = "hybrid"
+    LEXICAL = "lexical"
+    DENSE = "dense"
+
+
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
     """A question. k: hits wanted, 1 to 50 (more is cut to 50 and said). where: what may be found.
 
-    per_file: hits of one file, None for the policy's.
+    per_file: hits of one file, None for the policy's. mode: which legs are asked.
     """
 
     query: str
     k: int = 5
     where: Where = EVERYTHING
     per_file: int | None = None
+    mode: Mode = Mode.HYBRID
 
 
 @dataclass(frozen=True, slots=True)

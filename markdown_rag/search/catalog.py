@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from markdown_rag.clock import Clock
-from markdown_rag.paths import is_within
+from markdown_rag.paths import is_within, nfc
 from markdown_rag.search import generations
 from markdown_rag.search.generations import FileKey
 from markdown_rag.store.base import FileEntry, Store, Where
@@ -41,6 +41,17 @@ class Snapshot:
         if recursive:
             return list(found)
         return [entry for entry in found if entry.path == scope or entry.path.rpartition("/")[0] == scope]
+
+    def spelled(self, scope: str) -> str:
+        """A scope as its files are spelled on disk where it was typed in another Unicode form, else as typed."""
+        if not scope or scope.isascii() or self.within(scope):
+            return scope
+        typed, depth = nfc(scope), scope.count("/") + 1
+        for _, path in self.files:
+            start = "/".join(path.split("/")[:depth])
+            if nfc(start) == typed:
+                return start
+        return scope
 
     def totals(self, scope: str, *, recursive: bool = True) -> tuple[int, int]:
         """How many files and chunks a scope holds."""

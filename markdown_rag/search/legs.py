@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from markdown_rag.errors import EmbeddingError, FastRagError, StoreError
+from markdown_rag.search.answer import Mode
 from markdown_rag.search.query import Query
 from markdown_rag.store.base import Match, Store, Vector, Where
 
@@ -52,7 +53,9 @@ class Found:
 class Legs:
     """Both searches of one query over one store."""
 
-    def __init__(self, store: Store, embeddings: QueryVectors | None, query: Query, pool: Executor) -> None:
+    def __init__(
+        self, store: Store, embeddings: QueryVectors | None, query: Query, pool: Executor, mode: Mode = Mode.HYBRID
+    ) -> None:
         self._store = store
         self._embeddings = embeddings
         self._query = query
@@ -60,8 +63,9 @@ class Legs:
         self._vector: Vector | None = None
         self._failed: dict[str, FastRagError] = {}
         self._keywords = store.capabilities().lexical
-        self.dense_used = embeddings is not None
-        self.lexical_used = self._keywords and bool(query.tokens)
+        self._mode = mode
+        self.dense_used = embeddings is not None and mode is not Mode.LEXICAL
+        self.lexical_used = self._keywords and bool(query.tokens) and mode is not Mode.DENSE
 
     def find(self, where: Where, limit: int) -> Found:
         """At most limit rows of each leg. Raises what stopped the legs when none is left."""
@@ -76,8 +80,8 @@ class Legs:
 
     @property
     def degraded(self) -> str:
-        """One sentence when a way of searching was not used, else ""."""
-        if not self.dense_used:
+        """One sentence when a way of searching was not used though it was asked for, else ""."""
+        if not self.dense_used and self._mode is not Mode.LEXICAL:
             error = self._failed.get("dense")
             reason = str(error) if error else "No embedding model is available."
             return f"Keyword matches only: {reason}"

@@ -64,7 +64,7 @@ class Searcher:
         query, k = prepare(request.query), min(request.k, MAX_K)
         policy = self._policy if request.per_file is None else replace(self._policy, per_file=request.per_file)
         places = Places(self._roots)
-        legs = Legs(self._store, self._embeddings, query, self._pool)
+        legs = Legs(self._store, self._embeddings, query, self._pool, request.mode)
         collector = Collector(legs, self._catalog, query, policy, places, self._scale.spread)
         placed, more = collector.collect(request.where, k)
         hits = tuple(make_hit(item, places, policy, self._scale) for item in placed)
