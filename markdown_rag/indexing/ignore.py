@@ -141,12 +141,17 @@ def parse_gitignore(folder: str, data: bytes) -> IgnoreFile:
     lines = []
     for raw in text.split("\n"):
         try:
-            pattern = GitIgnoreSpecPattern(_composed(raw.removesuffix("\r")))
+            pattern = GitIgnoreSpecPattern(_spelled(_composed(raw.removesuffix("\r"))))
         except GitIgnorePatternError:
             continue
         if pattern.include is not None and pattern.regex is not None:
             lines.append(_Line(pattern.regex, pattern.include))
     return IgnoreFile(folder, tuple(reversed(lines)))
+
+
+def _spelled(line: str) -> str:
+    """``a/**/`` means the folders inside a; pathspec takes it for a itself."""
+    return f"{line}*/" if line.endswith("/**/") else line
 
 
 def ignored_by(files: Sequence[IgnoreFile], path: str, is_folder: bool) -> str:
