@@ -5,20 +5,20 @@ Building the parts is ``wiring``'s, rules are the parts' own; here stands only w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from markdown_rag.answers import audit_result, job_result, preview_result, search_answer
-from markdown_rag.clock import Clock, StopSignal, SystemClock
+from markdown_rag.answers import audit_result, preview_result, search_answer
+from markdown_rag.clock import StopSignal
 from markdown_rag.errors import InputError
 from markdown_rag.facade import IndexCall, Json, SearchCall
 from markdown_rag.health import health
-from markdown_rag.indexing.report import Phase, Progress
 from markdown_rag.jobs.job import IndexRequest, Job
 from markdown_rag.jobs.status import no_status
 from markdown_rag.paths import Scope
+from markdown_rag.policies import chunk_policy, job_policy, scan_policy
 from markdown_rag.settings import Settings
 from markdown_rag.wiring import Parts, Reading
 from markdown_rag.workspaces import IndexTarget, Searched, index_target, search_target, within_searched
@@ -33,16 +33,16 @@ CANCEL_WAIT_S = 5.0  # how long clearing waits for the workspace's own jobs to s
 
 
 class App:
-    """Everything, in this process. Nothing is opened until it is asked for.
+    """Everything, in this process, for one agent. Nothing is opened until it is asked for.
 
-    working_directory: where the server or the shell was started; the default place to index and to search.
+    parts: what all agents of the process share. settings: the agent's own (workspace, exclusions, chunking, hits a
+    file). working_directory: where the agent was started; the default place to index and to search.
     """
 
-    def __init__(self, settings: Settings, working_directory: Path, clock: Clock | None = None) -> None:
+    def __init__(self, parts: Parts, settings: Settings, working_directory: Path) -> None:
+        self._parts = parts
         self._settings = settings
         self._cwd = working_directory
-        self._clock = clock or SystemClock()
-        self._parts = Parts(settings, self._clock, self._run)
 
     def index(self, call: IndexCall) -> Json:
         """Accept an index job, or join one; only the ledger is touched, so it answers at once."""
@@ -74,13 +74,13 @@ class App:
         parts, scope = self._parts, self._target(call).scope
         seen = preview(
             scope,
-            parts.chunk_policy,
-            parts.scan_policy,
+            chunk_policy(self._settings),
+            scan_policy(self._settings),
             StopSignal(),
             store=parts.store,
             embeddings=parts.embeddings,
             cache=parts.stat_cache,
-            clock=self._clock,
+            clock=self._parts.clock,
             force=call.force,
             use_cache=call.use_cache,
             verify=call.verify,
@@ -92,9 +92,9 @@ class App:
     ) -> Json:
         """A job's status, "" for the latest; with wait_seconds as soon as the job has ended."""
         queue = self._parts.queue
-        deadline = self._clock.monotonic() + wait_seconds
+        deadline = self._parts.clock.monotonic() + wait_seconds
         seen = queue.status(job_id)
-        while seen is not None and not seen.job.status.ended and (left := deadline - self._clock.monotonic()) > 0:
+        while seen is not None and not seen.job.status.ended and (left := deadline - self._parts.clock.monotonic()) > 0:
             if on_progress:
                 on_progress(seen.as_dict())
             seen = queue.wait(seen.job.id, left, seen)
@@ -119,7 +119,7 @@ class App:
         searched = self._searched(call.workspace, reading)
         searched, scope = within_searched(searched, call.scope_path, self._parts.workspaces.all())
         where = Where(workspaces=searched.ids, scope=reading.catalog.snapshot(searched.ids).spelled(scope))
-        per_file = 0 if call.every_passage else None
+        per_file = 0 if call.every_passage else self._settings.dedup_max_per_file
         answer = reading.searcher.search(SearchRequest(call.query, call.k, where, per_file, Mode(call.mode)))
         active = [job for job in self._parts.queue.active() if _concerns(job, searched)]
         return search_answer(answer, searched, active, explain=call.explain)
@@ -163,7 +163,12 @@ class App:
 
         def look() -> list[Finding]:
             return audit(
-                scope, parts.chunk_policy, parts.scan_policy, StopSignal(), store=parts.store, clock=self._clock
+                scope,
+                chunk_policy(self._settings),
+                scan_policy(self._settings),
+                StopSignal(),
+                store=parts.store,
+                clock=self._parts.clock,
             )
 
         findings = look()
@@ -208,7 +213,7 @@ class App:
             confirm_deletions=call.confirm_deletions,
             params=call.params,
             target=self._parts.job_target,
-            policy=self._parts.job_policy,
+            policy=job_policy(self._settings),
         )
 
     def _searched(self, workspace: str, reading: Reading) -> Searched:
@@ -223,27 +228,6 @@ class App:
             known=self._parts.workspaces.all(),
             indexed=indexed,
         )
-
-    def _run(self, job: Job, progress: Progress, stop: StopSignal) -> Mapping[str, Any]:
-        """Carry out an index job (called by the queue, in the job's own thread)."""
-        parts, request = self._parts, job.request
-        progress.phase, progress.note = Phase.SCAN, "opening the index"
-        parts.workspaces.remember(request.scope.workspace)
-        indexer = parts.indexer
-        progress.note = ""
-        report = indexer.run(
-            request.scope,
-            parts.chunk_policy,
-            parts.scan_policy,
-            force=request.force,
-            use_cache=request.use_cache,
-            verify=request.verify,
-            confirm_deletions=request.confirm_deletions,
-            progress=progress,
-            stop=stop,
-        )
-        parts.reading.catalog.forget()
-        return job_result(report)
 
 
 def _concerns(job: Job, searched: Searched) -> bool:

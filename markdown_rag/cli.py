@@ -20,6 +20,7 @@ from markdown_rag.errors import FastRagError, InputError, SettingsError
 from markdown_rag.facade import Facade, IndexCall, SearchCall, Unusable
 from markdown_rag.settings import load_settings
 from markdown_rag.terminal import ProgressDisplay, say, say_json
+from markdown_rag.wiring import Parts
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 POLL_SECONDS = 20.0
@@ -32,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.command == "serve":
         return _serve()
     try:
-        app = App(load_settings(os.environ), Path.cwd())
+        app = _app()
     except SettingsError as error:
         say(str(error), sys.stderr)
         return USAGE
@@ -52,6 +53,12 @@ def run(arguments: Sequence[str]) -> int:
         app.close()
 
 
+def _app() -> App:
+    """The façade in this process; SettingsError for a bad variable."""
+    settings = load_settings(os.environ)
+    return App(Parts(settings), settings, Path.cwd())
+
+
 def _serve() -> int:
     """The stdio server. With a bad variable it starts all the same and every tool answers with the reason."""
     from markdown_rag.server.stdio import serve  # noqa: PLC0415 - the MCP SDK costs 0.5 s, which shell commands save
@@ -59,7 +66,7 @@ def _serve() -> int:
 
     facade: Facade
     try:
-        facade = App(load_settings(os.environ), Path.cwd())
+        facade = _app()
     except SettingsError as error:
         say(str(error), sys.stderr)
         facade = Unusable(error)

@@ -17,21 +17,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from markdown_rag.clock import Clock
+from markdown_rag.answers import job_result
+from markdown_rag.clock import Clock, StopSignal, SystemClock
 from markdown_rag.database import Database
 from markdown_rag.errors import EmbeddingError, FastRagError, StateError
+from markdown_rag.facade import Json
+from markdown_rag.indexing.report import Phase, Progress
+from markdown_rag.jobs.job import Job
 from markdown_rag.jobs.ledger import open_ledger
 from markdown_rag.jobs.queue import JobQueue
-from markdown_rag.jobs.runs import RunJob
+from markdown_rag.policies import policies_of
 from markdown_rag.settings import Settings
 from markdown_rag.workspaces import MIGRATIONS, WorkspaceRegistry
 
 if TYPE_CHECKING:
     from markdown_rag.embeddings.service import Embeddings
-    from markdown_rag.indexing.ignore import ScanPolicy
     from markdown_rag.indexing.indexer import Indexer
     from markdown_rag.indexing.statcache import StatCache
-    from markdown_rag.markdown.chunking import ChunkPolicy
     from markdown_rag.search.catalog import Catalog
     from markdown_rag.search.legs import QueryVectors
     from markdown_rag.search.searcher import Searcher
@@ -47,10 +49,9 @@ DOCUMENT_WEIGHT = {"local": 0.5}
 class Parts:
     """The parts of one process. Thread-safe; every property builds its part on first use."""
 
-    def __init__(self, settings: Settings, clock: Clock, run_job: RunJob) -> None:
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self.settings = settings
-        self.clock = clock
-        self._run_job = run_job
+        self.clock = clock or SystemClock()
         self._lock = threading.Lock()  # guards what follows; never held while a part is built
         self._building: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
         self._built: dict[str, Any] = {}
@@ -97,9 +98,29 @@ class Parts:
     def _queue(self) -> JobQueue:
         ledger = self._once("ledger", lambda: open_ledger(self.settings.state_directory))
         limits = self.settings
-        return JobQueue(
-            ledger, self._run_job, self.clock, limits.markdown_bg_max_jobs, limits.markdown_bg_job_ttl_seconds
+        return JobQueue(ledger, self._run, self.clock, limits.markdown_bg_max_jobs, limits.markdown_bg_job_ttl_seconds)
+
+    def _run(self, job: Job, progress: Progress, stop: StopSignal) -> Json:
+        """Carry out an index job (called by the queue, in the job's own thread)."""
+        request = job.request
+        progress.phase, progress.note = Phase.SCAN, "opening the index"
+        self.workspaces.remember(request.scope.workspace)
+        indexer = self.indexer
+        progress.note = ""
+        chunking, scanning = policies_of(request.policy)
+        report = indexer.run(
+            request.scope,
+            chunking,
+            scanning,
+            force=request.force,
+            use_cache=request.use_cache,
+            verify=request.verify,
+            confirm_deletions=request.confirm_deletions,
+            progress=progress,
+            stop=stop,
         )
+        self.reading.catalog.forget()
+        return job_result(report)
 
     @property
     def embeddings(self) -> Embeddings:
@@ -202,8 +223,7 @@ class Parts:
         from markdown_rag.search.searcher import Searcher
 
         catalog = Catalog(store, self.clock)
-        policy = SearchPolicy(per_file=self.settings.dedup_max_per_file)
-        searcher = Searcher(store, vectors, catalog, roots=self.root_of, policy=policy, clock=self.clock)
+        searcher = Searcher(store, vectors, catalog, roots=self.root_of, policy=SearchPolicy(), clock=self.clock)
         return Reading(store, catalog, searcher)
 
     def _keyword_reading(self, reason: EmbeddingError) -> Reading:
@@ -234,38 +254,6 @@ class Parts:
         """Where a workspace is on this machine, None if it is not."""
         found = (w.root for w in self.workspaces.all() if w.id == workspace_id)
         return next(found, None)
-
-    @property
-    def chunk_policy(self) -> ChunkPolicy:
-        """How documents are cut."""
-        from markdown_rag.markdown.chunking import ChunkPolicy
-
-        given = self.settings
-        return ChunkPolicy(
-            max_tokens=given.markdown_chunk_size,
-            min_tokens=given.min_chunk_tokens,
-            overlap=given.markdown_chunk_overlap,
-            min_final=given.min_final_tokens,
-        )
-
-    @property
-    def scan_policy(self) -> ScanPolicy:
-        """Which files count."""
-        from markdown_rag.indexing.ignore import ScanPolicy
-
-        return ScanPolicy(self.settings.markdown_exclude_dirs, self.settings.markdown_exclude_files)
-
-    @property
-    def job_policy(self) -> str:
-        """Both of them in one comparable text: only jobs with the same one do the same work."""
-        given = self.settings
-        chunks = (
-            given.markdown_chunk_size,
-            given.min_chunk_tokens,
-            given.markdown_chunk_overlap,
-            given.min_final_tokens,
-        )
-        return json.dumps([chunks, given.markdown_exclude_dirs, given.markdown_exclude_files])
 
     @property
     def job_target(self) -> str:

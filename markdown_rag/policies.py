@@ -1,0 +1,52 @@
+"""An agent's settings as the policies of the parts, and as the text that travels with a job. Pure.
+
+Two jobs do the same work only if their texts are equal; whichever process runs a job reads its policies from there.
+"""
+
+# ruff: noqa: PLC0415 - the policies' modules load what a server's first reply must not wait for
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from markdown_rag.settings import Settings
+
+if TYPE_CHECKING:
+    from markdown_rag.indexing.ignore import ScanPolicy
+    from markdown_rag.markdown.chunking import ChunkPolicy
+
+
+def chunk_policy(settings: Settings) -> ChunkPolicy:
+    """How documents are cut."""
+    return policies_of(job_policy(settings))[0]
+
+
+def scan_policy(settings: Settings) -> ScanPolicy:
+    """Which files count."""
+    return policies_of(job_policy(settings))[1]
+
+
+def job_policy(settings: Settings) -> str:
+    """Both in one text, comparable and readable."""
+    return json.dumps(
+        {
+            "max_tokens": settings.markdown_chunk_size,
+            "min_tokens": settings.min_chunk_tokens,
+            "overlap": settings.markdown_chunk_overlap,
+            "min_final": settings.min_final_tokens,
+            "exclude_dirs": settings.markdown_exclude_dirs,
+            "exclude_files": settings.markdown_exclude_files,
+        },
+        sort_keys=True,
+    )
+
+
+def policies_of(text: str) -> tuple[ChunkPolicy, ScanPolicy]:
+    """The policies in a job's text."""
+    from markdown_rag.indexing.ignore import ScanPolicy
+    from markdown_rag.markdown.chunking import ChunkPolicy
+
+    known = json.loads(text)
+    scanning = ScanPolicy(tuple(known.pop("exclude_dirs")), tuple(known.pop("exclude_files")))
+    return ChunkPolicy(**known), scanning
