@@ -1,0 +1,77 @@
+"""Atoms become pieces: runs of neighbours of about equal size, small ones merged, none over the limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markdown_rag.markdown.cutting import Atom, Cutter
+from markdown_rag.markdown.tokens import count
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Neighbouring atoms of one section, or of several that were merged; path is the heading path they share."""
+
+    atoms: tuple[Atom, ...]
+    path: tuple[str, ...]
+
+    @property
+    def start(self) -> int:
+        """Where its text begins; before its first atom where an overlap is repeated."""
+        return self.atoms[0].first
+
+    @property
+    def end(self) -> int:
+        """Where its text ends."""
+        return self.atoms[-1].end
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the text itself."""
+        return sum(atom.tokens for atom in self.atoms)
+
+    @property
+    def cost(self) -> int:
+        """Tokens of the text with prefix, overlap and closing line."""
+        return self.atoms[0].opening + self.tokens + _closing_cost(self.atoms[-1])
+
+    def follows(self, other: Piece) -> bool:
+        """Whether it begins where the other ends."""
+        return other.end == self.atoms[0].start
+
+    def joined(self, other: Piece, path: tuple[str, ...]) -> Piece:
+        """This piece and the one that follows it, under the path they share."""
+        return Piece(self.atoms + other.atoms, path)
+
+    def halves(self) -> tuple[Piece, Piece]:
+        """Two pieces of its atoms; it has at least two."""
+        middle = len(self.atoms) // 2
+        return Piece(self.atoms[:middle], self.path), Piece(self.atoms[middle:], self.path)
+
+
+def _closing_cost(atom: Atom) -> int:
+    return count("\n" + atom.closing) if atom.closing else 0
+
+
+def pack(atoms: list[Atom], room: int, cutter: Cutter) -> list[tuple[Atom, ...]]:
+    """Runs of atoms of about equal size, each within the room and the byte limit."""
+    left = sum(atom.tokens for atom in atoms)
+    target = left / max(1, -(-left // room))
+    runs: list[tuple[Atom, ...]] = []
+    current: list[Atom] = []
+    cost = 0
+    for atom in atoms:
+        grown = cost + atom.tokens
+        full = current and (
+            grown + _closing_cost(atom) > room
+            or grown - atom.tokens / 2 > target
+            or not cutter.bytes_fit(current[0].first, atom.end)
+        )
+        if full:
+            runs.append(tuple(current))
+            left -= sum(done.tokens for done in current)
+            target = left / max(1, -(-left // room))
+            current, cost = [], 0
+        cost += atom.tokens + (0 if current else atom.opening)
+        current.append(atom)
+    return [*runs, tuple(current)] if current else runs
