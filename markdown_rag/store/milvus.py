@@ -7,13 +7,12 @@ rows are written and deleted by ids that never change their meaning. No exceptio
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -192,10 +191,11 @@ class Session:
     def _create_index(self, name: str, index: schema.Index) -> None:
         def create(client: Any, seconds: float) -> None:
             params = client.prepare_index_params()
-            metric = {"metric_type": index.metric} if index.metric else {}
-            params.add_index(
-                index.field, index_type=index.kind, index_name=index.field, params=dict(index.params), **metric
-            )
+            # Nested on purpose: the library flattens one level, and the embedded engine reads only what is below.
+            configuration: dict[str, Any] = {"params": dict(index.params)} if index.params else {}
+            if index.metric:
+                configuration["metric_type"] = index.metric
+            params.add_index(index.field, index_type=index.kind, index_name=index.field, params=configuration)
             # sync=False: the library otherwise sleeps for half a second and asks; loading waits for the index anyway.
             client.create_index(name, params, timeout=seconds, sync=False)
 
@@ -236,12 +236,22 @@ def _collection_schema(library: Any, model: Model, capabilities: Capabilities) -
 
 
 def _symptoms(error: BaseException, library: Any) -> Symptoms:
-    status = ""
-    cause: BaseException | None = error
-    while cause is not None and not status:
-        with contextlib.suppress(AttributeError, TypeError):
-            status = cause.code().name  # type: ignore[attr-defined]  # of grpc.RpcError
-        cause = cause.__cause__ or cause.__context__
+    status = next(filter(None, map(_status, _chain(error))), "")
     code = getattr(error, "code", 0)
     illegal = isinstance(error, library.exceptions.ConnectionConfigException)
     return Symptoms(str(error), code if isinstance(code, int) else 0, status, illegal)
+
+
+def _status(error: BaseException) -> str:
+    """The gRPC status word of an exception, "" if it has none."""
+    code = getattr(error, "code", None)
+    return str(getattr(code() if callable(code) else code, "name", ""))
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception and its causes, each once: the library raises exceptions that are their own cause."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ if error.__cause__ not in (None, error) else error.__context__

@@ -24,7 +24,7 @@ def to_row(record: Record, dimension: int) -> tuple[Row, int]:
     Raises StoreLimitError for a vector of another dimension or with NaN or infinity, and for a text over its field.
     """
     row: Row = {
-        "id": record.id,
+        "id": "",  # made when the path is known to be valid Unicode
         "workspace": record.workspace,
         "path": record.path,
         "folder": parent_folder(record.path),
@@ -58,7 +58,8 @@ def to_row(record: Record, dimension: int) -> tuple[Row, int]:
             kept = [_fitting_text(field, item, record.path) for item in row[field.name][: schema.MAX_ITEMS]]
             row[field.name] = [text for text, _ in kept]
             size += sum(length for _, length in kept)
-    return row, size
+    row["id"] = record.id
+    return row, size + len(record.id)
 
 
 def _checked_vector(record: Record, dimension: int) -> Vector:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from markdown_rag.store.base import Model, Record, Store
 from markdown_rag.store.launcher import connect_engine
 from markdown_rag.store.memory import MemoryStore

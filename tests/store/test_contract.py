@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from markdown_rag.errors import StoreLimitError
 from markdown_rag.store.base import FileEntry, Record, RowKey, Store, Where
+from markdown_rag.store.memory import MemoryStore
 
 from .conftest import DIMENSION, MODEL, Opener, eventually, record, vector
 
@@ -19,7 +21,16 @@ def ids(found) -> set[str]:
 
 def tree() -> list[Record]:
     """A small tree, with names that differ by one character, in two workspaces."""
-    paths = ["top.md", "docs/a.md", "docs/deep/b.md", "docs.md", "docs0/c.md", "docs-old/d.md", "do_s/e.md", "doXs/f.md"]
+    paths = [
+        "top.md",
+        "docs/a.md",
+        "docs/deep/b.md",
+        "docs.md",
+        "docs0/c.md",
+        "docs-old/d.md",
+        "do_s/e.md",
+        "doXs/f.md",
+    ]
     rows = [record(path, ord_, chunk_count=2) for path in paths for ord_ in (1, 0)]
     return rows + [record("docs/a.md", 0, workspace="w2")]
 
@@ -136,6 +147,21 @@ def test_lexical_search_finds_the_rows_that_hold_the_tokens_with_scores_that_are
     assert all(match.score >= 0 for match in found)
     assert store.lexical("nowhere", 5) == []
     assert store.lexical("", 5) == []
+
+
+def test_keyword_scores_are_those_of_bm25_with_the_documented_parameters(store: Store):
+    if not store.capabilities().lexical:
+        return
+    rows = [
+        record("a.md", n, lexical="one " * (n % 3) + "two " * (n % 5) + f"three word{n}" * (n % 4)) for n in range(60)
+    ]
+    store.insert(rows)
+    exact = MemoryStore(MODEL)
+    exact.insert(rows)
+    for query in ("one", "two three", "one two word7", "two two word9"):
+        wanted = {match.id: match.score for match in exact.lexical(query, 100)}
+        found = {match.id: match.score for match in store.lexical(query, 100)}
+        assert found == pytest.approx(wanted, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +303,7 @@ def test_clients_that_create_the_collection_at_the_same_moment_all_succeed(open_
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(30)
     assert failures == []
     assert stores[0].count() == 4
 
