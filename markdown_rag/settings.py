@@ -3,9 +3,7 @@
 ``load_settings`` turns an environment into one frozen ``Settings`` or one ``SettingsError`` with a line for each bad
 variable. A field's name is the variable's in lower case; its declaration is the only place that says what is allowed,
 and parsing, error lines and the tables of the documentation all come from it. An empty or blank value means unset.
-A key is a ``SecretStr``: it appears in no ``repr``, message or log.
-
-Only pydantic is imported here: settings are read before anything heavy may load.
+A key is a ``SecretStr``: it appears in no ``repr``, message or log. Nothing heavier than pydantic is imported.
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, Pydanti
 from markdown_rag.errors import SettingsError
 from markdown_rag.paths import is_utf8, state_directory
 
+Default = int | None | Callable[[dict[str, Any]], int]  # the last one: from the values of the fields before it
 Provider = Literal["local", "gemini", "vertex", "openai", "openai-compatible", "voyage"]
-DEFAULT_DATABASE: Final = "milvus_markdown.db"
 
 _KEY_VARIABLES: Final[Mapping[str, str]] = {
     "gemini": "GEMINI_API_KEY",
@@ -51,22 +49,14 @@ def _text(value: str, allowed: str, meaning: str, *, pattern: str | None = None,
     return Field(value, pattern=pattern, repr=False, description=meaning, json_schema_extra={"range": allowed, **notes})
 
 
-def _whole(
-    value: int | Callable[[dict[str, Any]], int] | None, smallest: int, largest: int, meaning: str, **notes: str
-) -> Any:
+def _whole(value: Default, smallest: int, largest: int, meaning: str, **notes: str) -> Any:
     given: dict[str, Any] = {"default_factory": value} if callable(value) else {"default": value}
     extra: dict[str, Any] = {"range": f"a whole number from {smallest} to {largest}", **notes}
     return Field(**given, ge=smallest, le=largest, description=meaning, json_schema_extra=extra)
 
 
-def _secret(allowed: str, meaning: str) -> Any:
-    return Field(SecretStr(""), description=meaning, json_schema_extra={"range": allowed})
-
-
-def _names(meaning: str) -> Any:
-    return Field(
-        (), description=meaning, json_schema_extra={"range": "names or paths from the root, with commas between"}
-    )
+def _value(value: object, allowed: str, meaning: str) -> Any:
+    return Field(value, description=meaning, json_schema_extra={"range": allowed})
 
 
 def _split(value: object) -> object:
@@ -82,6 +72,8 @@ def _sendable(key: SecretStr) -> SecretStr:
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Key = Annotated[SecretStr, AfterValidator(_sendable)]
+_NO_KEY = SecretStr("")
+_NAMES = "names or paths from the root, with commas between"
 _KEY = "a key of printable ASCII characters without blanks"
 _FOLDER = "a folder's path"
 _PROVIDERS = f"one of {', '.join(get_args(Provider))}"
@@ -94,9 +86,7 @@ class Settings(BaseSettings):
         frozen=True, extra="forbid", hide_input_in_errors=True, regex_engine="python-re", validate_default=False
     )
 
-    embedding_provider: Provider = Field(
-        "local", description="Who turns texts into vectors.", json_schema_extra={"range": _PROVIDERS}
-    )
+    embedding_provider: Provider = _value("local", _PROVIDERS, "Who turns texts into vectors.")
     embedding_model: str = _text("", "a model's name", "The provider's model.", default="the provider's usual model")
     embedding_dim: int | None = _whole(
         None,
@@ -112,16 +102,16 @@ class Settings(BaseSettings):
         "Where the server of `openai-compatible` listens.",
         pattern=r"\Ahttps?://[^\s/]\S*\Z",
     )
-    embedding_api_key: Key = _secret(_KEY, "Key for `openai-compatible`, if its server wants one.")
-    gemini_api_key: Key = _secret(_KEY, "Key for `gemini`.")
-    openai_api_key: Key = _secret(_KEY, "Key for `openai`.")
-    voyage_api_key: Key = _secret(_KEY, "Key for `voyage`.")
+    embedding_api_key: Key = _value(_NO_KEY, _KEY, "Key for `openai-compatible`, if its server wants one.")
+    gemini_api_key: Key = _value(_NO_KEY, _KEY, "Key for `gemini`.")
+    openai_api_key: Key = _value(_NO_KEY, _KEY, "Key for `openai`.")
+    voyage_api_key: Key = _value(_NO_KEY, _KEY, "Key for `voyage`.")
     vertex_project: str = _text(
         "", "a project's id", "Google Cloud project for `vertex`.", default="the credentials' own"
     )
     vertex_location: str = _text("us-central1", "a region's name", "Google Cloud region for `vertex`.")
     google_application_credentials: str = _text(
-        "", "a file's path", "Service account file for `vertex`.", default="Google's own search for credentials"
+        "", "a file's path", "Account file for `vertex`; Google's library reads it.", default="Google's own search"
     )
     embedding_batch_size: int = _whole(250, 1, 10_000, "Most texts in a request; a provider's own limit goes first.")
     embedding_concurrent_batches: int = _whole(4, 1, 64, "Requests under way at the same time.")
@@ -135,7 +125,7 @@ class Settings(BaseSettings):
         "Where the index is: a folder of the embedded engine, or a Milvus server.",
         default="`milvus_markdown.db` in the state directory",
     )
-    milvus_token: SecretStr = _secret("a token, or user:password", "Token of the Milvus server.")
+    milvus_token: SecretStr = _value(_NO_KEY, "a token, or user:password", "Token of the Milvus server.")
     milvus_insert_batch: int = _whole(5000, 1, 100_000, "Most rows in an insert; the store's own limits go first.")
     milvus_timeout_seconds: int = _whole(30, 1, 600, "How long one call to the store may take.")
 
@@ -162,8 +152,12 @@ class Settings(BaseSettings):
         default="`markdown-fastrag-mcp/.db` in the user's data directory",
         formerly="`./.db`",
     )
-    markdown_exclude_dirs: Names = _names("Folder names to leave out besides the usual ones; `!name` takes one out.")
-    markdown_exclude_files: Names = _names("File names to leave out besides the usual ones; `!name` takes one out.")
+    markdown_exclude_dirs: Names = _value(
+        (), _NAMES, "Folder names to leave out besides the usual ones; `!name` takes one out."
+    )
+    markdown_exclude_files: Names = _value(
+        (), _NAMES, "File names to leave out besides the usual ones; `!name` takes one out."
+    )
 
     markdown_chunk_size: int = _whole(400, 32, 8192, "Most tokens in the embedded text of a chunk.", formerly="2048")
     markdown_chunk_overlap: int = _whole(0, 0, 4096, "Tokens repeated where one block had to be cut.", formerly="100")
@@ -209,10 +203,15 @@ class Settings(BaseSettings):
     @property
     def store_address(self) -> str:
         """The store's address; a folder is absolute, whatever directory an agent starts in."""
-        given = self.milvus_address or DEFAULT_DATABASE
+        given = self.milvus_address or "milvus_markdown.db"
         if "://" in given or given.startswith("unix:"):
             return given
         return str(self.state_directory / os.path.expanduser(given))
+
+    @property
+    def provider_base_url(self) -> str:
+        """Where to reach the chosen provider; "" for its own address, so that no key ever goes to another's server."""
+        return self.embedding_base_url if self.embedding_provider == "openai-compatible" else ""
 
     @property
     def key_variable(self) -> str:
@@ -222,7 +221,7 @@ class Settings(BaseSettings):
     @property
     def provider_key(self) -> SecretStr:
         """The chosen provider's key; empty where none is set or used."""
-        key: SecretStr = getattr(self, self.key_variable.lower()) if self.key_variable else SecretStr("")
+        key: SecretStr = getattr(self, self.key_variable.lower()) if self.key_variable else _NO_KEY
         return key
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -98,20 +99,22 @@ def test_reading_the_environment_is_noticed() -> None:
     assert not touches_environment(ast.parse("def f(environ): return environ['X']"))
 
 
-def test_nothing_heavy_loads_before_a_server_can_answer(tmp_path: Path) -> None:
-    code = """
-import os, sys
-from pathlib import Path
-from markdown_rag.app import App
-from markdown_rag.settings import load_settings
-import markdown_rag.cli, markdown_rag.server.stdio
-from markdown_rag.server.tools import create_server
-app = App(load_settings(os.environ), Path.cwd())
-create_server(app)
-print(*sorted({name.split(".")[0] for name in sys.modules}))
-app.close()
-"""
-    assert not set(run_python(code, cwd=tmp_path).split()) & set(HEAVY)
+def test_nothing_heavy_loads_before_a_server_answers(tmp_path: Path) -> None:
+    code = "import sys; from markdown_rag.server.guard import main; sys.argv[0] = 'markdown-fastrag-mcp'; main()"
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    done = subprocess.run(
+        [sys.executable, "-v", "-c", code],
+        input=json.dumps(request) + "\n",
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "markdown-fastrag-mcp"
+    loaded = {name.split(".")[0] for name in re.findall(r"^import '([\w.]+)'", done.stderr, re.MULTILINE)}
+    assert "mcp" in loaded
+    assert not loaded & set(HEAVY)
 
 
 def test_the_console_script_guards_standard_output_before_it_imports_anything(tmp_path: Path) -> None:

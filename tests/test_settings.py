@@ -270,6 +270,12 @@ def test_each_provider_uses_its_own_key(provider: str, variable: str) -> None:
     assert settings.provider_key.get_secret_value() == f"key-of-{variable}"
 
 
+@pytest.mark.parametrize("provider", get_args(Provider))
+def test_the_base_url_is_for_compatible_servers_alone_so_no_key_goes_to_a_stranger(provider: str) -> None:
+    settings = load_settings({"EMBEDDING_PROVIDER": provider, "EMBEDDING_BASE_URL": "http://127.0.0.1:1/v1"})
+    assert settings.provider_base_url == ("http://127.0.0.1:1/v1" if provider == "openai-compatible" else "")
+
+
 @pytest.mark.parametrize("provider", ["local", "vertex"])
 def test_a_provider_without_a_key_variable_gets_no_key(provider: str) -> None:
     settings = load_settings({"EMBEDDING_PROVIDER": provider, **dict.fromkeys(SECRETS, "key")})
@@ -303,10 +309,12 @@ def test_reading_settings_loads_nothing_heavy() -> None:
     assert not heavy & set(done.stdout.split())
 
 
-def test_the_providers_one_can_set_are_those_there_are() -> None:
-    from markdown_rag.embeddings.registry import PROVIDERS
+def test_the_providers_one_can_set_are_those_there_are_each_with_its_key() -> None:
+    from markdown_rag.embeddings.registry import PROVIDERS, provider
 
     assert set(get_args(Provider)) == set(PROVIDERS)
+    keys = {name: load_settings({"EMBEDDING_PROVIDER": name}).key_variable for name in PROVIDERS}
+    assert keys == {name: provider(name).variable for name in PROVIDERS}
 
 
 COMMAND = "import sys; from markdown_rag.server.guard import main; sys.argv[0] = 'markdown-fastrag-mcp'; main()"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from markdown_rag import cli
+from markdown_rag.embeddings import registry
 from markdown_rag.errors import SettingsError
 from markdown_rag.server.tools import create_server
 from markdown_rag.settings import Variable, describe
@@ -70,6 +71,15 @@ def changed() -> str:
     """The variables whose default is another one than in version 1."""
     rows = ((f"`{v.name}`", v.formerly, v.default) for v in describe() if v.formerly)
     return _rows(("variable", "version 1", "now"), rows)
+
+
+def providers() -> str:
+    """The embedding providers: model and key."""
+    rows = (
+        (f"`{row.name}`", f"`{row.model}`", f"`{row.variable}`" if row.variable else "–")
+        for row in map(registry.provider, registry.PROVIDERS)
+    )
+    return _rows(("provider", "model by default", "key"), rows)
 
 
 def tools() -> list[Any]:
@@ -135,6 +145,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "variables": variables,
     "allowed": allowed,
     "changed": changed,
+    "providers": providers,
     "parameters": parameters,
     "answer": answer,
     "hit": hit,
