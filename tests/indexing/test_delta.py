@@ -122,7 +122,15 @@ def test_every_file_has_exactly_one_fate(
 
 @pytest.mark.parametrize(
     ("deleted", "total", "suspicious"),
-    [(20, 20, False), (21, 21, True), (21, 41, True), (21, 42, False), (500, 1001, False), (501, 1001, True), (0, 0, False)],
+    [
+        (20, 20, False),
+        (21, 21, True),
+        (21, 41, True),
+        (21, 42, False),
+        (500, 1001, False),
+        (501, 1001, True),
+        (0, 0, False),
+    ],
 )
 def test_more_than_twenty_and_more_than_half_asks_for_a_second_look(deleted: int, total: int, suspicious: bool) -> None:
     assert GUARD_FILES == 20
