@@ -20,8 +20,37 @@ from markdown_rag.embeddings import registry
 from markdown_rag.errors import SettingsError
 from markdown_rag.server.tools import create_server
 from markdown_rag.settings import Variable, describe
+from markdown_rag.store import schema
+from markdown_rag.store.base import Model
 
 ROOT = Path(__file__).resolve().parents[2]
+# What the fields of a row mean; their names, types and lengths come from the schema.
+FIELD_MEANINGS = {
+    "id": "hash of workspace and path, generation and position, each in hexadecimal of fixed width",
+    "workspace": "the workspace's id",
+    "path": "relative to the workspace, with `/`, as on disk",
+    "folder": "the path without its last part",
+    "filename": "the path's last part",
+    "ord": "position in the file, from 0",
+    "chunk_count": "rows of this generation",
+    "gen": "generation; larger is newer",
+    "title": "the document's title",
+    "heading_path": "headings above the text, joined by ` › `",
+    "text": "exactly the span of the file, decoded, with newlines as LF",
+    "prefix": "an opening fence or table header that is repeated for reading and embedding",
+    "lexical": "the analyzer's tokens, joined by blanks",
+    "tags": "from front matter and inline",
+    "aliases": "from front matter",
+    "properties": "other front matter",
+    "start_line": "first line in the file, from 1",
+    "end_line": "last line, inclusive",
+    "start_byte": "offset of the span in the file",
+    "end_byte": "offset of its end, exclusive",
+    "file_hash": "sha256 of the file's bytes",
+    "text_hash": "sha256 of the embedded text",
+    "policy": "fingerprint of the chunking policy",
+    "vector": "(1 − w) × chunk + w × document, both of length 1, w the collection's `document_weight`; not normalised",
+}
 BLOCK = re.compile(r"(<!-- table: (?P<call>[^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -118,6 +147,24 @@ def hit() -> str:
     return _rows(("field", "meaning"), ((f"`{name}`", schema["description"]) for name, schema in properties.items()))
 
 
+def fields() -> str:
+    """The fields of a row."""
+    rows = ((f"`{field.name}`", _kind(field), FIELD_MEANINGS[field.name]) for field in schema.FIELDS)
+    return _rows(("field", "type", "meaning"), rows)
+
+
+def _kind(field: schema.Field) -> str:
+    kind = f"{field.kind} of VARCHAR" if field.kind == "ARRAY" else field.kind
+    return f"{kind}({field.size})" if "VARCHAR" in kind else kind
+
+
+def properties() -> str:
+    """The properties of a collection, with those of the default model as examples."""
+    example = Model("local", registry.provider("local").model, 512)
+    rows = ((f"`{name}`", f"`{value}`") for name, value in schema.properties(example).items())
+    return _rows(("property", "for example"), rows)
+
+
 def _json(value: object) -> str:
     return f"`{json.dumps(value)}`"
 
@@ -145,6 +192,8 @@ TABLES: dict[str, Callable[..., str]] = {
     "variables": variables,
     "allowed": allowed,
     "changed": changed,
+    "fields": fields,
+    "properties": properties,
     "providers": providers,
     "parameters": parameters,
     "answer": answer,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -25,6 +27,7 @@ EXPECTED = (
     "indexing-architecture.md",
     "milvus-setup.md",
     "optimization.md",
+    "storage-format.md",
     "testing.md",
     "tools.md",
     "troubleshooting.md",
@@ -161,3 +164,15 @@ def test_decisions_are_numbered_without_gaps_and_short() -> None:
     decisions = sorted((DOCS / "decisions").glob("*.md"))
     assert [page.name[:4] for page in decisions] == [f"{number:04}" for number in range(1, len(decisions) + 1)]
     assert not [page.name for page in decisions[1:] if len(text_of(page).splitlines()) > 25]
+
+
+def test_the_state_directory_holds_the_files_that_the_storage_page_names(tmp_path: Path, state_dir: Path) -> None:
+    (tmp_path / "note.md").write_text("# Keys\n\nSigning keys are rotated every spring.\n", encoding="utf-8")
+    code = (
+        f"import sys; from markdown_rag.server.guard import main; sys.argv[1:] = ['index', {str(tmp_path)!r}]; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    table = text_of(DOCS / "storage-format.md").split("## The state directory")[1]
+    named = set(re.findall(r"^\| `([^`]+?)/?`", table, re.MULTILINE))
+    assert {path.name for path in state_dir.iterdir() if not path.name.endswith(("-wal", "-shm"))} == named
