@@ -107,7 +107,7 @@ def obstacle(job: Job, active: Sequence[Job]) -> Job | None:
     """The job a queued one waits for because both want the same files; None if it waits only for its turn."""
     for other in active:
         before = other.status is Status.RUNNING or other.number < job.number
-        if other.id != job.id and before and overlaps(other.request, job.request):
+        if before and overlaps(other.request, job.request):
             return other
     return None
 

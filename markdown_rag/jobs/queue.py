@@ -104,9 +104,10 @@ class JobQueue:
         return _cancellation(job)
 
     def wait(self, job_id: str, seconds: float, seen: JobStatus | None = None) -> JobStatus | None:
-        """The job's status when it has ended, when the queue closes, or after seconds; None if there is no such job.
+        """The job's status when it has ended, or after seconds; None if there is no such job.
 
-        seen: an earlier status; also return as soon as the job has moved on from it.
+        seen: an earlier status; also return as soon as the job has moved on from it. Raises JobError if the queue is
+        closed while the job, one of another process, goes on; StateError.
         """
         deadline = self._clock.monotonic() + seconds
         with self._worker.listening() as event:
@@ -116,8 +117,10 @@ class JobQueue:
                 if status is None or status.job.status.ended or (seen is not None and _moved(seen.job, status.job)):
                     return status
                 left = deadline - self._clock.monotonic()
-                if left <= 0 or self._worker.closed:
+                if left <= 0:
                     return status
+                if self._worker.settled:
+                    raise JobError("The server is stopping.", f"Job {status.job.id} goes on; ask when it is back.")
                 job_id = status.job.id  # "" means the job that was the latest at the first look
                 self._clock.wait(event, min(left, _LOOK_SECONDS))
 

@@ -21,6 +21,7 @@ from markdown_rag.jobs.owner import Owner
 from markdown_rag.jobs.runs import LiveRun, RunJob, at_shutdown
 
 PULSE_SECONDS = 0.25
+_GATE_SECONDS = 0.2  # how long close waits for a transaction under way
 _LOST_NOTE = "Another process took this job for abandoned."
 
 
@@ -42,16 +43,22 @@ class Worker:
         self._ttl = ttl
         self._live: dict[str, LiveRun] = {}
         self._lock = threading.Lock()  # guards _live and _listeners
-        self._gate = threading.Lock()  # held where a job is accepted or started, so that none slips past close
+        self._gate = threading.Lock()  # held while jobs are accepted, looked after and ended: none slips past close
         self._listeners: set[threading.Event] = set()
         self._pulse: threading.Thread | None = None
         self._wake = threading.Event()
         self._closed = threading.Event()
+        self._settled = threading.Event()
 
     @property
     def closed(self) -> bool:
         """Whether close was called."""
         return self._closed.is_set()
+
+    @property
+    def settled(self) -> bool:
+        """Whether close has written how the jobs of this owner ended."""
+        return self._settled.is_set()
 
     def accept(self, write: Callable[[], Job | None]) -> Job | None:
         """Let a job be written for this owner and see to it. Raises JobError once closed."""
@@ -94,30 +101,46 @@ class Worker:
                 self._listeners.discard(event)
 
     def close(self, seconds: float) -> None:
-        """Stop the runs, wait at most about seconds for them, and write how every job of this owner ended."""
-        with self._gate:
-            self._closed.set()
+        """Stop the runs, wait at most about seconds for them, and write how every job of this owner ended.
+
+        After it no thread of this worker touches the ledger.
+        """
+        self._closed.set()
         self._wake.set()
+        deadline = self._clock.monotonic() + seconds
+        self._stop_runs()
+        if self._pulse is not None:
+            self._pulse.join(max(0.0, deadline - self._clock.monotonic()))
+        for run in self._stop_runs():  # also those that the last pulse started
+            if run.thread is not None:
+                run.thread.join(max(0.0, deadline - self._clock.monotonic()))
+        self._settle()
         self._tell_listeners()
+
+    def _stop_runs(self) -> list[LiveRun]:
         with self._lock:
             live = list(self._live.values())
         for run in live:
             run.stop.stop(STOPPED_ERROR)
-        threads = [run.thread for run in live] + [self._pulse]
-        deadline = self._clock.monotonic() + seconds
-        for thread in threads:
-            if thread is not None:
-                thread.join(max(0.0, deadline - self._clock.monotonic()))
+        return live
+
+    def _settle(self) -> None:
+        held = self._gate.acquire(timeout=_GATE_SECONDS)
         # If the ledger cannot be written now, others read the same from our process being gone.
-        with contextlib.suppress(StateError):
-            self._end_what_is_left()
+        if held and not self.settled:
+            with contextlib.suppress(StateError):
+                self._end_what_is_left()
+        self._settled.set()
+        if held:
+            self._gate.release()
 
     def _pulse_loop(self) -> None:
         while not self.closed:
             self._wake.clear()
             try:
-                busy = self._look_after_jobs()
-                self._start_jobs()
+                with self._gate:
+                    busy = not self.closed and self._look_after_jobs()
+                    self._start_jobs()
             except StateError:
                 busy = True  # a full disk or a locked file may pass, and the leases outlast many pulses
             # Real time on purpose: this paces the thread; what it does is stamped by the clock.
@@ -147,20 +170,20 @@ class Worker:
         self._change(job.id, lambda current: beat(current, progress, now))
 
     def _start_jobs(self) -> None:
+        if self.closed:
+            return
         self._ledger.sweep(self.owner, self._ttl, self._clock.now())
-        with self._gate:
-            if self.closed:
-                return
-            for job in self._ledger.claim(self.owner, self._running_limit, self._clock.now()):
-                run = LiveRun(job)
-                with self._lock:
-                    self._live[job.id] = run
-                run.launch(self._run, self._ended)
+        for job in self._ledger.claim(self.owner, self._running_limit, self._clock.now()):
+            run = LiveRun(job)
+            with self._lock:
+                self._live[job.id] = run
+            run.launch(self._run, self._ended)
 
     def _ended(self, run: LiveRun, outcome: Outcome) -> None:
         """In the run's own thread, as its last act."""
-        with contextlib.suppress(StateError):  # the pulse, or close, tries again
-            self._record(run, at_shutdown(outcome) if self.closed else outcome)
+        with self._gate, contextlib.suppress(StateError):  # the pulse, or close, tries again
+            if not self.settled:  # else its end is written, and the ledger may be closed
+                self._record(run, at_shutdown(outcome) if self.closed else outcome)
         self._wake.set()
         self._tell_listeners()
 

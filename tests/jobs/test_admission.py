@@ -95,6 +95,9 @@ def told(decision: Decision) -> str:
         ("queued a", "a force nocache", "join j1 force nocache"),
         ("queued a force", "a verify", "join j1 force"),
         ("queued a verify", "a confirm", "join j1 verify confirm"),
+        ("queued a force", "a confirm", "join j1 force confirm"),
+        ("queued a nocache", "a force", "join j1 force nocache"),
+        ("queued a confirm", "a force", "join j1 force confirm"),
         ("queued .", "a force", "after j1"),
         ("queued . force", "a force", "join j1 force"),
         ("queued . force", "a force nocache", "after j1"),
@@ -146,6 +149,7 @@ def test_jobs_start_in_order_and_never_two_on_the_same_files(active: str, limit:
         ("queued a; queued a/b; queued b", 1, "j1"),
         ("queued a; queued a/b; queued b", 2, None),
         ("queued a; running .", 0, "j2"),
+        ("queued a; queued a", 0, None),
     ],
 )
 def test_a_waiting_job_names_the_job_that_holds_its_files(active: str, of: int, waits_for: str | None) -> None:

@@ -30,11 +30,15 @@ from markdown_rag.paths import Scope, Workspace
 
 state, path, seconds = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 
+def say(text):
+    sys.stdout.write(f"{text}\\n")  # one write: two threads speak
+    sys.stdout.flush()
+
 def run(job, progress, stop):
     progress.phase, progress.total_files, progress.processed_files, progress.processed_chunks = Phase.EMBED, 40, 12, 34
     with open(state / "log", "a") as log:
         log.write("begin\\n")
-    print("begun", flush=True)
+    say("begun")
     stop.event.wait(seconds)
     stop.check()
     with open(state / "log", "a") as log:
@@ -43,11 +47,11 @@ def run(job, progress, stop):
 
 ledger = open_ledger(state)
 queue = JobQueue(ledger, run, SystemClock())
-print("ready", flush=True)
+say("ready")
 sys.stdin.readline()
 job = queue.submit(IndexRequest(Scope(Workspace("notes", state / "notes"), path))).job
-print(job.id, flush=True)
-print(queue.wait(job.id, 60.0).job.status, flush=True)
+say(job.id)
+say(queue.wait(job.id, 60.0).job.status)
 sys.stdin.readline()
 queue.close()
 ledger.close()

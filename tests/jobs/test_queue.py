@@ -310,17 +310,28 @@ def test_closing_ends_own_jobs_as_resumable_and_leaves_no_thread(opened: Open, a
         jobs.submit(ask("c"))
 
 
-def test_closing_releases_who_waits(opened: Open, ask) -> None:
+def test_closing_releases_who_waits_for_a_job_of_this_process_with_its_end(opened: Open, ask) -> None:
     work = Work()
     jobs = opened(work)
     job_id = jobs.submit(ask()).job.id
     work.next()
-    answers: list[Any] = []
-    waiter = threading.Thread(target=lambda: answers.append(jobs.wait(job_id, BOUND)))
+    seen: list[Job] = []
+    waiter = threading.Thread(target=lambda: seen.append(ended(jobs, job_id)))
     waiter.start()
     jobs.close()
     waiter.join(BOUND)
-    assert len(answers) == 1
+    assert [job.error for job in seen] == [STOPPED_ERROR]
+
+
+def test_closing_releases_who_waits_for_a_job_of_another_process(opened: Open, ask) -> None:
+    work = Work()
+    theirs, ours = opened(work), opened(work)
+    job_id = theirs.submit(ask()).job.id
+    work.next()
+    ours.close()
+    with pytest.raises(JobError, match="The server is stopping"):
+        ours.wait(job_id, BOUND)
+    assert theirs.status(job_id).job.status is Status.RUNNING
 
 
 def test_a_run_that_does_not_stop_holds_up_closing_for_a_bound_and_cannot_change_its_end(opened: Open, ask) -> None:
