@@ -7,6 +7,7 @@ to the provider and nothing else: trouble with it never ends a run, it is kept i
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ CREATE INDEX vectors_by_day ON vectors (day);
 CREATE TABLE dimensions (model TEXT PRIMARY KEY, dimension INTEGER NOT NULL)
 """
 _ASK_AT_ONCE = 500  # names a statement; SQLite allows 32,766
+_PAGE_BYTES = 16_384
 _PRUNE_TO = 0.9  # of max_bytes, so that not every write prunes
 _FLOAT32 = np.dtype("<f4")
 
@@ -37,6 +39,7 @@ class VectorCache:
     """One cache file. Thread-safe, and safe with other processes on the same file."""
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES, clock: Clock | None = None) -> None:
+        _prepare(path)
         self._database = Database(path, [_SCHEMA])
         self._max_bytes = max_bytes
         self._clock = clock or SystemClock()
@@ -145,6 +148,20 @@ class VectorCache:
 
     def _today(self) -> int:
         return int(self._clock.now() // 86_400)
+
+
+def _prepare(path: Path) -> None:
+    """Create a missing file with large pages: a vector of 512 or 768 values wastes up to half a page of 4,096 bytes.
+
+    Whatever is wrong with the place is said by Database, and a file that somebody else made keeps its pages.
+    """
+    if path.exists():
+        return
+    with contextlib.suppress(OSError, sqlite3.Error):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+            connection.execute("VACUUM")  # writes the empty file's header
 
 
 def _lookups(

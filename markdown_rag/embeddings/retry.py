@@ -18,11 +18,13 @@ from markdown_rag.errors import EmbeddingError, EmbeddingMismatch, EmbeddingRefu
 class BatchPolicy:
     """How texts are sent. Seconds throughout.
 
-    items: texts a request. concurrent: requests at once. delay_s: rest of a place after its request. attempts: failures
-    of one batch, while others succeed, before its texts are tried in halves. backoff_s doubles up to backoff_most_s.
-    patience_s: without any success before a run gives up; first_patience_s: the same as long as the provider has never
-    answered; query_patience_s: the whole time a query may take. deadline_s: added to the patience of a run that sees
-    neither answers nor failures (the library's own timeout comes first; an answer that only trickles in has none).
+    items: texts a request. concurrent: requests at once. delay_s: rest of a place after its request. attempts:
+    failures of one batch, while the provider works, before its texts are tried in halves. backoff_s doubles up to
+    backoff_most_s. patience_s: without any success before a run gives up; first_patience_s: the same as long as the
+    provider has never answered; query_patience_s: the whole time a query may take; distrust_s: the same after a query
+    that waited in vain, until the provider answers again, so that only one search waits for a provider that is down.
+    deadline_s: added to the patience of a run that sees neither answers nor failures (the library's own timeout comes
+    first; an answer that only trickles in has none).
     """
 
     items: int = 250
@@ -34,6 +36,7 @@ class BatchPolicy:
     patience_s: float = 120.0
     first_patience_s: float = 15.0
     query_patience_s: float = 8.0
+    distrust_s: float = 1.0
     deadline_s: float = 75.0
 
 
@@ -59,9 +62,9 @@ class Decision:
 class Case:
     """The facts of a failure.
 
-    texts: in the batch. attempts: times it was sent, this one included. idle_s: since the run's last success (or its
-    start). patience_s: what idle_s may come to. proved: the provider has answered this process before. others_work:
-    some other batch succeeded since this one first failed. chance: uniform in [0, 1), for jitter.
+    texts: in the batch; 0 is a probe. attempts: times it was sent, this one included. idle_s: since the run's last
+    success (or its start). patience_s: what idle_s may come to. proved: the provider has answered this process before.
+    others_work: something else succeeded since this batch failed before. chance: uniform in [0, 1), for jitter.
     """
 
     texts: int
@@ -76,6 +79,8 @@ class Case:
 def decide(failure: EmbeddingError, case: Case, policy: BatchPolicy) -> Decision:
     """The decision for a failure in its case."""
     if isinstance(failure, EmbeddingRefused):
+        if not case.texts:
+            return Decision(Action.GIVE_UP)
         # A refusal before any success may be about the model or a parameter: one probe tells, not a request a text.
         return _isolate(case) if case.proved else Decision(Action.PROBE)
     if isinstance(failure, EmbeddingMismatch):
@@ -91,8 +96,9 @@ def _unavailable(failure: EmbeddingUnavailable, case: Case, policy: BatchPolicy)
         return Decision(Action.GIVE_UP)
     if isinstance(failure, EmbeddingThrottled):
         return Decision(Action.RETRY)  # the pace makes everybody wait, this batch among them
-    if case.others_work and case.attempts >= policy.attempts:
-        return _isolate(case)
+    if case.texts and case.attempts >= policy.attempts:
+        # Its texts, or the provider? A probe tells where nothing else has.
+        return _isolate(case) if case.others_work else Decision(Action.PROBE)
     return Decision(Action.RETRY, wait)
 
 

@@ -53,7 +53,7 @@ class Embeddings:
 
         Raises EmbeddingError where the model has to be asked and cannot be.
         """
-        return self._known_card(Role.DOCUMENT, StopSignal())
+        return self._known_card(Role.QUERY, StopSignal())
 
     def _known_card(self, role: Role, stop: StopSignal) -> ModelCard:
         own = self._embedder.card

@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 HIDDEN = "[hidden]"
 _MESSAGE_CHARS = 200
-_KEY_LIKE = re.compile(r"\b(?:sk|pa|al|AIza)[-_]?[\w*-]{12,}|(?i:bearer)\s+\S+")
+# OpenAI's, Voyage's and Google's keys, Google's access tokens, and whatever stands after "Bearer".
+_KEY_LIKE = re.compile(r"\b(?:sk|pa|al)-[\w*-]{8,}|\bAIza[\w-]{12,}|\bya29\.[\w.-]+|(?i:bearer)\s+\S+")
 _QUOTE_CHARS, _QUOTE_LEAST = 24, 8
 _PAYMENT_REQUIRED, _NOT_FOUND, _TOO_MANY = 402, 404, 429
 _AUTH = (401, _PAYMENT_REQUIRED, 403)
@@ -149,7 +150,7 @@ def _start(text: str) -> str:
 
 
 def _quotes(error: BaseException, secrets: Sequence[str]) -> bool:
-    """Whether anything in an exception's chain, as text, holds one of the secrets."""
+    """Whether anything in an exception's chain, as text, holds one of the secrets or what looks like a key."""
     seen: set[int] = set()
     queue: list[BaseException | None] = [error]
     while queue:
@@ -158,7 +159,7 @@ def _quotes(error: BaseException, secrets: Sequence[str]) -> bool:
             continue
         seen.add(id(current))
         said = f"{current} {current!r}"
-        if any(secret and secret in said for secret in secrets):
+        if _KEY_LIKE.search(said) or any(secret and secret in said for secret in secrets):
             return True
         queue += [current.__cause__, current.__context__]
     return False

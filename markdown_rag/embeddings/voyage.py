@@ -6,6 +6,7 @@ called: it downloads a tokenizer.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -108,6 +109,8 @@ class VoyageEmbedder:
         with self._lock:
             if self._client is None:
                 voyageai.requestssession = _shared_session()
+                # It logs the texts it sends and what servers say of keys.
+                logging.getLogger("voyage").setLevel(logging.WARNING)
                 self._client = voyageai.Client(
                     api_key=self._account.checked_key(),
                     max_retries=0,

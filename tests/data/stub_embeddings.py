@@ -19,6 +19,7 @@ Use as a program:  stub_embeddings.py --port 0 --dim 768 --latency-ms 50
                    stub_embeddings.py --self-check      start, ask every path, provoke each failure, stop
 Use as a library:  with StubServer(dim=64) as stub: stub.url; stub.control(status=429); stub.stats()
 """
+
 from __future__ import annotations
 
 import argparse
@@ -41,35 +42,37 @@ WORD = re.compile(r"[a-z0-9_]+|[぀-ヿ㐀-鿿가-힯]+|[^\W\d_]+", re.I | re.U)
 
 @dataclass
 class Behaviour:
-    dim: int = 768                # used when the request names no dimension
-    force_dim: int = 0            # > 0: ignore what the request asks, answer with this many
-    mode: str = "bow"             # bow | hash
-    latency_ms: float = 0.0       # fixed per request
+    dim: int = 768  # used when the request names no dimension
+    force_dim: int = 0  # > 0: ignore what the request asks, answer with this many
+    mode: str = "bow"  # bow | hash
+    latency_ms: float = 0.0  # fixed per request
     latency_per_text_ms: float = 0.0
-    status: int = 200             # answer every request with this (until cleared)
-    fail_first: int = 0           # answer the next N requests with fail_status, then work
-    fail_every: int = 0           # every Nth request answers fail_status
-    fail_after: int = 0           # requests after the Nth answer fail_status (counted from reset)
+    status: int = 200  # answer every request with this (until cleared)
+    fail_first: int = 0  # answer the next N requests with fail_status, then work
+    fail_every: int = 0  # every Nth request answers fail_status
+    fail_after: int = 0  # requests after the Nth answer fail_status (counted from reset)
     fail_status: int = 429
-    retry_after: str = ""         # Retry-After header on errors
-    hang: bool = False            # accept and never answer (until cleared)
-    hang_s: float = 0.0           # answer only after this long
-    max_texts: int = 0            # > 0: 400 when a request carries more texts (as OpenAI 2048, Vertex 250)
-    max_tokens_text: int = 0      # > 0: 400 when one text has more than this many estimated tokens
-    max_concurrent: int = 0       # > 0: 429 when more requests are under way
-    rps: float = 0.0              # > 0: token bucket; 429 above this many requests a second
-    short_by: int = 0             # answer with N vectors fewer than asked (broken server)
-    garbage: bool = False         # 200 with a body that isn't JSON
-    need_key: str = ""            # 401 unless Authorization: Bearer KEY (or Google's x-goog-api-key: KEY)
-    echo_key: bool = False        # error messages quote the key that was sent, as careless servers do
-    poison: str = ""              # a request with a text that holds this word answers poison_status
+    retry_after: str = ""  # Retry-After header on errors
+    hang: bool = False  # accept and never answer (until cleared)
+    hang_s: float = 0.0  # answer only after this long
+    max_texts: int = 0  # > 0: 400 when a request carries more texts (as OpenAI 2048, Vertex 250)
+    max_tokens_text: int = 0  # > 0: 400 when one text has more than this many estimated tokens
+    max_concurrent: int = 0  # > 0: 429 when more requests are under way
+    rps: float = 0.0  # > 0: token bucket; 429 above this many requests a second
+    short_by: int = 0  # answer with N vectors fewer than asked (broken server)
+    garbage: bool = False  # 200 with a body that isn't JSON
+    need_key: str = ""  # 401 unless Authorization: Bearer KEY (or Google's x-goog-api-key: KEY)
+    echo_key: bool = False  # error messages quote the key that was sent, as careless servers do
+    poison: str = ""  # a request with a text that holds this word answers poison_status
     poison_status: int = 400
-    nan_on: str = ""              # texts that hold this word get a vector of NaN
-    drop: bool = False            # read the request, then close the connection without an answer
-    shuffle: bool = False         # OpenAI shape: list the vectors in reverse order, each with its true index
-    refuse_fields: str = ""       # comma-separated request fields that are answered 400 by name
-    error_code: str = ""          # the error's "code" instead of the usual one
-    slow_word: str = ""           # requests with a text that holds this word take slow_s longer
+    nan_on: str = ""  # texts that hold this word get a vector of NaN
+    drop: bool = False  # read the request, then close the connection without an answer
+    shuffle: bool = False  # OpenAI shape: list the vectors in reverse order, each with its true index
+    refuse_fields: str = ""  # comma-separated request fields that are answered 400 by name
+    refuse_encoding: str = ""  # answer this encoding_format with 400
+    google_reason: str = ""  # the reason in a Google error's details
+    error_code: str = ""  # the error's "code" instead of the usual one
+    slow_word: str = ""  # requests with a text that holds this word take slow_s longer
     slow_s: float = 0.0
 
 
@@ -80,13 +83,23 @@ class StubState:
         self.b = b
         self.lock = threading.Lock()
         self.cache: dict[tuple[str, int], tuple[int, float]] = {}
-        self.token = "stub-access-token"
+        self.token = "ya29.stub-access-token"
         self.reset()
 
     def reset(self):
         """Zero the counters; the behaviour stays."""
-        self.n = dict(requests=0, ok=0, failed=0, texts=0, chars=0, max_texts_seen=0,
-                      max_chars_seen=0, max_concurrent_seen=0, by_status={}, distinct_texts=0)
+        self.n = dict(
+            requests=0,
+            ok=0,
+            failed=0,
+            texts=0,
+            chars=0,
+            max_texts_seen=0,
+            max_chars_seen=0,
+            max_concurrent_seen=0,
+            by_status={},
+            distinct_texts=0,
+        )
         self.seen: set[bytes] = set()
         self.now = 0
         self.bucket = 1.0
@@ -96,6 +109,7 @@ class StubState:
         self.last_texts: list[str] = []
         self.last_request: dict = {}
         self.last_path = ""
+        self.last_headers: dict = {}
         self.open_requests = threading.Event()
 
     def vector(self, text: str, dim: int) -> np.ndarray:
@@ -107,11 +121,13 @@ class StubState:
             v = np.zeros(dim)
             idx, sgn = [], []
             for w in WORD.findall(text.lower()):
-                toks = [w] if ord(w[0]) < 0x3040 else ([w[i:i + 2] for i in range(len(w) - 1)] or [w])
+                toks = [w] if ord(w[0]) < 0x3040 else ([w[i : i + 2] for i in range(len(w) - 1)] or [w])
                 for t in toks:
                     c = self.cache.get((t, dim))
                     if c is None:
-                        h = int.from_bytes(hashlib.blake2b(t.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+                        h = int.from_bytes(
+                            hashlib.blake2b(t.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big"
+                        )
                         c = self.cache[(t, dim)] = (h % dim, 1.0 if (h >> 40) & 1 else -1.0)
                     idx.append(c[0])
                     sgn.append(c[1])
@@ -151,9 +167,13 @@ class Handler(BaseHTTPRequestHandler):
         if self.path.startswith("/stats"):
             s = self.state
             with s.lock:
-                out = dict(s.n, wall_s=round(time.monotonic() - s.t0, 3),
-                           stub_cpu_s=round(time.process_time() - s.cpu0, 3),
-                           behaviour=asdict(s.b), last_texts=[t[:500] for t in s.last_texts])
+                out = dict(
+                    s.n,
+                    wall_s=round(time.monotonic() - s.t0, 3),
+                    stub_cpu_s=round(time.process_time() - s.cpu0, 3),
+                    behaviour=asdict(s.b),
+                    last_texts=[t[:500] for t in s.last_texts],
+                )
             return self._send(200, out)
         if self.path.endswith("/models"):
             return self._send(200, {"object": "list", "data": [{"id": "stub", "object": "model"}]})
@@ -187,7 +207,8 @@ class Handler(BaseHTTPRequestHandler):
         h = [("Retry-After", self.state.b.retry_after)] if self.state.b.retry_after else []
         if self.state.b.echo_key:
             msg = f"{msg}: {self._sent_key()}"
-        google = {"error": {"code": code, "message": msg, "status": kind.upper()}}
+        details = [{"reason": self.state.b.google_reason}] if self.state.b.google_reason else []
+        google = {"error": {"code": code, "message": msg, "status": kind.upper(), "details": details}}
         other = {"error": {"message": msg, "type": kind, "code": self.state.b.error_code or kind}, "detail": msg}
         self._send(code, google if ":" in self.path else other, h)
 
@@ -204,7 +225,9 @@ class Handler(BaseHTTPRequestHandler):
             kind = "gemini"
             texts = ["".join(p.get("text", "") for p in r["content"]["parts"]) for r in req["requests"]]
             first = req["requests"][0] if req["requests"] else {}
-            dim = first.get("outputDimensionality") or (first.get("embedContentConfig") or {}).get("outputDimensionality")
+            dim = first.get("outputDimensionality") or (first.get("embedContentConfig") or {}).get(
+                "outputDimensionality"
+            )
         elif path.endswith(":embedContent"):
             kind, texts = "gemini1", ["".join(p.get("text", "") for p in req["content"]["parts"])]
             dim = req.get("outputDimensionality") or (req.get("embedContentConfig") or {}).get("outputDimensionality")
@@ -227,6 +250,7 @@ class Handler(BaseHTTPRequestHandler):
             s.last_texts = texts[-3:]
             s.last_request = req
             s.last_path = path
+            s.last_headers = dict(self.headers)
             s.open_requests.set()
             s.now += 1
             under_way = s.now
@@ -262,6 +286,8 @@ class Handler(BaseHTTPRequestHandler):
                 return self._error(429, "Rate limit reached")
             if b.poison and any(b.poison in t for t in texts):
                 return self._error(b.poison_status, "this input cannot be embedded")
+            if b.refuse_encoding and req.get("encoding_format") == b.refuse_encoding:
+                return self._error(400, f"unsupported encoding_format: {b.refuse_encoding}")
             for field in filter(None, b.refuse_fields.split(",")):
                 if field in req:
                     return self._error(400, f"unknown parameter: {field}")
@@ -283,18 +309,33 @@ class Handler(BaseHTTPRequestHandler):
             if b.garbage:
                 return self._send(200, b"<html>oops</html>")
             if kind == "vertex":
-                out = {"predictions": [{"embeddings": {"values": v.tolist(), "statistics": {"token_count": 1}}} for v in vecs]}
+                out = {
+                    "predictions": [
+                        {"embeddings": {"values": v.tolist(), "statistics": {"token_count": 1}}} for v in vecs
+                    ]
+                }
             elif kind == "gemini":
                 out = {"embeddings": [{"values": v.tolist()} for v in vecs]}
             elif kind == "gemini1":
                 out = {"embedding": {"values": vecs[0].tolist()}}
             else:
                 b64 = req.get("encoding_format") == "base64"
-                out = {"object": "list", "model": req.get("model", "stub"),
-                       "data": [{"object": "embedding", "index": i,
-                                 "embedding": base64.b64encode(v.tobytes()).decode() if b64 else v.tolist()}
-                                for i, v in (reversed(list(enumerate(vecs))) if b.shuffle else enumerate(vecs))],
-                       "usage": {"prompt_tokens": sum(len(t) // 4 for t in texts), "total_tokens": sum(len(t) // 4 for t in texts)}}
+                out = {
+                    "object": "list",
+                    "model": req.get("model", "stub"),
+                    "data": [
+                        {
+                            "object": "embedding",
+                            "index": i,
+                            "embedding": base64.b64encode(v.tobytes()).decode() if b64 else v.tolist(),
+                        }
+                        for i, v in (reversed(list(enumerate(vecs))) if b.shuffle else enumerate(vecs))
+                    ],
+                    "usage": {
+                        "prompt_tokens": sum(len(t) // 4 for t in texts),
+                        "total_tokens": sum(len(t) // 4 for t in texts),
+                    },
+                }
             with s.lock:
                 s.n["ok"] += 1
             self._send(200, out)
@@ -319,7 +360,7 @@ class StubServer:
         self.url = f"http://127.0.0.1:{self.port}/v1"
 
     def __enter__(self):
-        threading.Thread(target=self.httpd.serve_forever, daemon=True).start()
+        threading.Thread(target=self.httpd.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *a):
@@ -344,10 +385,13 @@ class StubServer:
 
 def self_check():
     """Start a stub, use every path and failure once, raise AssertionError where an answer is wrong."""
+
     def ask(url, body, key=None):
         headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers), timeout=10) as r:
+            with urllib.request.urlopen(
+                urllib.request.Request(url, json.dumps(body).encode(), headers), timeout=10
+            ) as r:
                 return r.status, json.loads(r.read())
         except urllib.error.HTTPError as e:
             return e.code, dict(e.headers)
@@ -359,7 +403,9 @@ def self_check():
         assert code == 200 and len(a) == 32 and np.allclose(a, b) and a @ b > a @ c and abs(a @ a - 1) < 1e-5
         code, out = ask(stub.url + "/embeddings", {"input": "red kettle", "encoding_format": "base64"})
         assert np.frombuffer(base64.b64decode(out["data"][0]["embedding"]), np.float32).shape == (64,)
-        _, out = ask(root + "/p/x:predict", {"instances": [{"content": "a"}], "parameters": {"outputDimensionality": 8}})
+        _, out = ask(
+            root + "/p/x:predict", {"instances": [{"content": "a"}], "parameters": {"outputDimensionality": 8}}
+        )
         assert len(out["predictions"][0]["embeddings"]["values"]) == 8
         part = {"content": {"parts": [{"text": "a"}]}, "outputDimensionality": 8}
         _, out = ask(root + "/m:batchEmbedContents", {"requests": [part, part]})
@@ -370,7 +416,10 @@ def self_check():
         code, head = ask(stub.url + "/embeddings", {"input": "a"})
         assert code == 429 and head["Retry-After"] == "3" and ask(stub.url + "/embeddings", {"input": "a"})[0] == 200
         stub.control(need_key="K")
-        assert ask(stub.url + "/embeddings", {"input": "a"})[0] == 401 and ask(stub.url + "/embeddings", {"input": "a"}, "K")[0] == 200
+        assert (
+            ask(stub.url + "/embeddings", {"input": "a"})[0] == 401
+            and ask(stub.url + "/embeddings", {"input": "a"}, "K")[0] == 200
+        )
         stub.control(need_key="", max_texts=2, short_by=1)
         assert ask(stub.url + "/embeddings", {"input": ["a"] * 3})[0] == 400
         assert len(ask(stub.url + "/embeddings", {"input": ["a", "b"]})[1]["data"]) == 1

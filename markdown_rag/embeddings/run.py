@@ -1,0 +1,309 @@
+"""One run: texts go out in batches, and come back as vectors, refusals or the error that ends it.
+
+The caller's thread decides everything; each request runs in a daemon thread of its own and reports into one inbox, so
+one slow request holds up nothing else, and a stop never waits for a request. What a request brings after its run has
+ended is still handed to ``on_vectors``: it is paid for.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from queue import Empty, SimpleQueue
+
+from markdown_rag.clock import StopSignal
+from markdown_rag.embeddings.answers import NOT_FINITE, Answer, check
+from markdown_rag.embeddings.assembly import Assembly
+from markdown_rag.embeddings.base import EmbeddingThrottled, Role, Vector
+from markdown_rag.embeddings.line import Line
+from markdown_rag.embeddings.pace import ASK_LATER, Ticket
+from markdown_rag.embeddings.packing import pack
+from markdown_rag.embeddings.retry import Action, Case, decide
+from markdown_rag.embeddings.splits import Split
+from markdown_rag.errors import Cancelled, EmbeddingError, EmbeddingMismatch, EmbeddingUnavailable
+
+OnVectors = Callable[[list[int], list[Vector]], None]
+OnDone = Callable[[int], None]
+
+RESUME = "Check that it is reachable; what was embedded is kept and the next run goes on from there."
+_PROBE = "probe"
+_TICK_S = 0.1  # how often a waiting run looks at its stop signal
+_DRAIN_S = 0.3  # how long a run that ends early waits for answers that are already on their way
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """vectors[i]: of texts[i], unit length, or None where refused[i] says why."""
+
+    vectors: list[Vector | None]
+    refused: dict[int, str]
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """Pieces that travel together; none of them is the probe.
+
+    not_before: monotonic seconds. seen: the run's successes when the batch failed before.
+    """
+
+    pieces: list[int]
+    split: Split | None = None
+    attempts: int = 0
+    not_before: float = 0.0
+    seen: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """What a request's thread says about one sending of a batch."""
+
+    batch: _Batch
+    result: Answer | EmbeddingError
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One call of ``embed``. Only its caller's thread touches it, but for ``_deliver``."""
+
+    line: Line
+    role: Role
+    stop: StopSignal
+    on_done: OnDone | None
+    on_vectors: OnVectors | None
+    dimension: int
+    texts: Assembly
+    ready: deque[_Batch] = field(default_factory=deque)
+    resting: list[_Batch] = field(default_factory=list)
+    suspects: list[tuple[_Batch, EmbeddingError]] = field(default_factory=list)
+    inbox: SimpleQueue[_Report | None] = field(default_factory=SimpleQueue)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    flying: int = 0
+    successes: int = 0
+    progress_at: float = 0.0
+    waits: bool = False
+    over: bool = False
+
+    def go(self) -> BatchOutcome:
+        """Send everything; returns or raises as ``Batcher.embed`` says."""
+        line = self.line
+        self.progress_at = line.clock.monotonic()
+        self.ready.extend(_Batch(p) for p in pack(self.texts.sizes, line.embedder.limits, line.most))
+        self._done(len(self.texts.refused))
+        line.pace.listen(self.inbox)
+        try:
+            while self.ready or self.resting or self.flying:
+                self._may_go_on()
+                self._wait(self._launch())
+        except (Cancelled, EmbeddingError) as error:
+            if self.role is Role.QUERY:
+                line.distrusted = isinstance(error, EmbeddingUnavailable)
+            self._drain()
+            raise
+        finally:
+            line.pace.unlisten(self.inbox)
+            self._query_waits(waits=False)
+        return BatchOutcome(self.texts.vectors, self.texts.refused)
+
+    def _may_go_on(self) -> None:
+        """Raise if somebody asked to stop, or if there is neither answer nor failure for longer than any patience."""
+        self.stop.check()
+        if (silent := self._silent_s()) > self._bound_s():
+            raise EmbeddingUnavailable(f"The embedding provider has not answered for {silent:.0f} seconds.", RESUME)
+
+    def _silent_s(self) -> float:
+        return self.line.clock.monotonic() - self.progress_at
+
+    def _bound_s(self) -> float:
+        policy = self.line.policy
+        return self._query_patience_s() if self.role is Role.QUERY else policy.patience_s + policy.deadline_s
+
+    def _query_patience_s(self) -> float:
+        policy = self.line.policy
+        return policy.distrust_s if self.line.distrusted else policy.query_patience_s
+
+    def _launch(self) -> float:
+        """Start what may start; the seconds until something else may."""
+        now = self.line.clock.monotonic()
+        rested = [batch for batch in self.resting if batch.not_before <= now]
+        self.resting = [batch for batch in self.resting if batch.not_before > now]
+        self.ready.extendleft(rested)
+        while self.ready:
+            leave = self.line.pace.start(self.role)
+            if not isinstance(leave, Ticket):
+                return self._hold(leave)
+            batch = self._fitting(self.ready.popleft())
+            batch.attempts += 1
+            self.flying += 1
+            self.line.spawn(partial(self._send, batch, leave))
+        self._query_waits(waits=False)
+        return min((batch.not_before - now for batch in self.resting), default=ASK_LATER)
+
+    def _hold(self, seconds: float) -> float:
+        """No place now; a pause that is longer than this run may wait ends it at once."""
+        self._query_waits(waits=True)
+        if seconds != ASK_LATER and self._silent_s() + seconds > self._bound_s():
+            raise EmbeddingUnavailable(
+                f"The embedding provider asks for a pause of {seconds:.0f} seconds.", RESUME, retry_after=seconds
+            )
+        return seconds
+
+    def _fitting(self, batch: _Batch) -> _Batch:
+        """The batch, cut to the size that the provider is known to take; the rest stays ready."""
+        most = self.line.most
+        if len(batch.pieces) <= most:
+            return batch
+        self.ready.appendleft(_Batch(batch.pieces[most:], batch.split))
+        return _Batch(batch.pieces[:most], batch.split)
+
+    def _send(self, batch: _Batch, ticket: Ticket) -> None:
+        """In the request's own thread: ask, judge, report."""
+        pace = self.line.pace
+        texts = [self.texts.pieces[piece] for piece in batch.pieces] or [_PROBE]
+        result: Answer | EmbeddingError = EmbeddingMismatch("The provider's library failed in a way it never should.")
+        try:
+            result = check(self.line.embedder.embed(texts, self.role), len(texts), self.dimension)
+            pace.speed_up()
+        except EmbeddingUnavailable as error:
+            if isinstance(error, EmbeddingThrottled) or error.retry_after is not None:
+                pace.slow_down(ticket, error.retry_after)
+            result = error
+        except EmbeddingError as error:
+            result = error
+        finally:
+            # In this order: a failure that ends the run is known before its place sends another request.
+            self._deliver(_Report(batch, result))
+            pace.end(ticket)
+
+    def _deliver(self, report: _Report) -> None:
+        with self.lock:
+            if not self.over:
+                self.inbox.put(report)
+                return
+            if isinstance(report.result, Answer):
+                self._take(report.batch, report.result)
+
+    def _wait(self, seconds: float) -> None:
+        """Until a request reports, a place may be free, time has passed or somebody stops."""
+        if not self.flying and seconds != ASK_LATER:
+            self.line.clock.wait(self.stop.event, seconds)
+            return
+        try:
+            report = self.inbox.get(timeout=min(_TICK_S, max(0.001, seconds)))
+        except Empty:
+            return
+        if report is not None:
+            self._settle(report)
+
+    def _drain(self) -> None:
+        """Take what has arrived or is about to; from then on requests deliver by themselves."""
+        end = self.line.clock.monotonic() + _DRAIN_S
+        while self.flying and (left := end - self.line.clock.monotonic()) > 0:
+            try:
+                report = self.inbox.get(timeout=left)
+            except Empty:
+                break
+            self._keep(report)
+        with self.lock:
+            self.over = True
+            self.on_done = None
+            while not self.inbox.empty():
+                self._keep(self.inbox.get())
+
+    def _keep(self, report: _Report | None) -> None:
+        if report is not None:
+            self.flying -= 1
+            if isinstance(report.result, Answer):
+                self._take(report.batch, report.result)
+
+    def _settle(self, report: _Report) -> None:
+        self.flying -= 1
+        if isinstance(report.result, Answer):
+            self.line.proved = True
+            self.line.distrusted = False
+            self.progress_at = self.line.clock.monotonic()
+            self.successes += 1
+            self.dimension = self.dimension or report.result.vectors.shape[1]
+            self._take(report.batch, report.result)
+            self._judge_suspects()
+        else:
+            self._failed(report.batch, report.result)
+
+    def _take(self, batch: _Batch, answer: Answer) -> None:
+        """Hand over the vectors of a batch; rows that are no vectors refuse their texts."""
+        good = [row for row, usable in enumerate(answer.usable) if usable and batch.pieces]
+        complete = self.texts.add([batch.pieces[row] for row in good], [answer.vectors[row] for row in good])
+        if complete and self.on_vectors:
+            self.on_vectors(complete, [v for i in complete if (v := self.texts.vectors[i]) is not None])
+        bad = [piece for piece, usable in zip(batch.pieces, answer.usable, strict=False) if not usable]
+        self._learn(batch, embedded=True)
+        self._done(len(complete) + sum(self.texts.refuse(piece, NOT_FINITE) for piece in bad))
+
+    def _failed(self, batch: _Batch, failure: EmbeddingError) -> None:
+        if not batch.pieces and not self.suspects:
+            return  # a probe that was overtaken by a real answer
+        now = self.line.clock.monotonic()
+        decision = decide(failure, self._case(batch, now), self.line.policy)
+        batch.seen = self.successes
+        if decision.action is Action.RETRY:
+            batch.not_before = now + decision.wait_s
+            self.resting.append(batch)
+        elif decision.action is Action.PROBE:
+            self.suspects.append((batch, failure))
+            if len(self.suspects) == 1:
+                self.ready.appendleft(_Batch([]))
+        elif decision.action is Action.HALVE:
+            self._halve(batch)
+        elif decision.action is Action.REFUSE:
+            self._learn(batch, embedded=False)
+            self._done(self.texts.refuse(batch.pieces[0], failure.message))
+        else:
+            raise failure
+
+    def _case(self, batch: _Batch, now: float) -> Case:
+        policy = self.line.policy
+        patience = policy.patience_s if self.line.proved else policy.first_patience_s
+        return Case(
+            texts=len(batch.pieces),
+            attempts=batch.attempts,
+            idle_s=now - self.progress_at,
+            patience_s=self._query_patience_s() if self.role is Role.QUERY else patience,
+            proved=self.line.proved,
+            others_work=self.successes > batch.seen,
+            chance=random.random(),  # noqa: S311  jitter, no secret
+        )
+
+    def _judge_suspects(self) -> None:
+        """The provider works: what it refused was refused for its texts, what it broke on gets one more chance."""
+        suspects, self.suspects = self.suspects, []
+        for batch, failure in suspects:
+            if isinstance(failure, EmbeddingUnavailable):
+                batch.attempts -= 1
+                self.ready.append(batch)
+            else:
+                self._failed(batch, failure)
+
+    def _halve(self, batch: _Batch) -> None:
+        middle = len(batch.pieces) // 2
+        split = Split(len(batch.pieces), batch.split)
+        tried = max(0, batch.attempts - 2)  # halves of what broke a provider break it at most twice more each
+        for pieces in (batch.pieces[middle:], batch.pieces[:middle]):
+            self.ready.appendleft(_Batch(pieces, split, tried, seen=batch.seen))
+
+    def _learn(self, batch: _Batch, *, embedded: bool) -> None:
+        learned = batch.split.settle(len(batch.pieces), embedded=embedded) if batch.split else 0
+        if learned:
+            self.line.most = min(self.line.most, learned)
+
+    def _query_waits(self, *, waits: bool) -> None:
+        """Tell the pace, once each time, that this query waits or no longer does."""
+        if self.role is Role.QUERY and waits is not self.waits:
+            self.waits = waits
+            self.line.pace.query_waits(1 if waits else -1)
+
+    def _done(self, texts: int) -> None:
+        if texts and self.on_done:
+            self.on_done(texts)
