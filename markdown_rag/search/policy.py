@@ -20,8 +20,9 @@ class SearchPolicy:
     max_candidates: the most a leg is ever asked for while refilling (the strictest engine's window is 16,384).
     per_file: hits of one file in an answer; 0 = no limit.
     lexical_weight, dense_weight, title_weight: the three parts of a chunk's ranking sum.
-    gate_low, gate_span, gate_top: coverage at which keywords begin to count, the width to their full weight, and how
-    many of the best keyword chunks are looked at.
+    gate_full, gate_top: the coverage beyond one word at which keywords and titles count in full, and how many of the
+    best keyword chunks are looked at for it. coordination: how much of a chunk's keyword part depends on how many of
+    the query's words it holds itself, 0 to 1.
     dense_spread: the least distance between best and worst similarity that stretches to the full scale, in the
     model's own units (see relevance.DenseScale); None takes the model's.
     second_chunk: what a file's second-best chunk adds. identifier_words: queries of at most this many words may be
@@ -37,9 +38,9 @@ class SearchPolicy:
     lexical_weight: float = 0.7
     dense_weight: float = 0.3
     title_weight: float = 0.4
-    gate_low: float = 0.1
-    gate_span: float = 0.6
+    gate_full: float = 0.6
     gate_top: int = 3
+    coordination: float = 0.3
     dense_spread: float | None = None
     second_chunk: float = 0.1
     identifier_words: int = 3

@@ -100,11 +100,16 @@ def coverage(held: Iterable[str], weights: Mapping[str, float]) -> float:
 
 
 def gate(candidates: Sequence[Candidate], weights: Mapping[str, float], policy: SearchPolicy) -> float:
-    """How far keywords count for this query, 0 to 1: by the best coverage among the top keyword chunks."""
+    """How far keywords count for this query, 0 to 1: by the best coverage among the top keyword chunks.
+
+    One word of a longer query stands in some chunk by chance, so what counts is the coverage beyond one word.
+    """
     found = [candidate for candidate in candidates if candidate.lexical is not None]
     top = sorted(found, key=lambda candidate: (-(candidate.lexical or 0.0), *_position(candidate.match)))
     best = max((coverage(candidate.held, weights) for candidate in top[: policy.gate_top]), default=0.0)
-    return _clip((best - policy.gate_low) / policy.gate_span)
+    words = len(weights)
+    beyond = (best * words - 1) / (words - 1) if words > 1 else best
+    return _clip(beyond / policy.gate_full) if policy.gate_full else float(bool(found))
 
 
 def title_overlap(query: Query, match: Match) -> float:
@@ -125,15 +130,16 @@ def score_chunks(query: Query, candidates: Sequence[Candidate], policy: SearchPo
     by_name = query.identifier and query.words <= policy.identifier_words and most > 0
     ranked = []
     for candidate in candidates:
+        held = coverage(candidate.held, weights)
         keyword = (candidate.lexical or 0.0) / most if most else 0.0
         dense = similarity(candidate.dense)
-        title = title_overlap(query, candidate.match) if policy.title_weight else 0.0
+        title = trust * title_overlap(query, candidate.match)
         if by_name:
             order = keyword + policy.identifier_dense * dense
         else:
-            keyword *= trust
+            keyword *= trust * (1 - policy.coordination + policy.coordination * held)
             order = policy.lexical_weight * keyword + policy.dense_weight * dense + policy.title_weight * title
-        ranked.append(Ranked(candidate, keyword, dense, title, coverage(candidate.held, weights), order))
+        ranked.append(Ranked(candidate, keyword, dense, title, held, order))
     return Scored(tuple(ranked), weights, trust)
 
 

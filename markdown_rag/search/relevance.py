@@ -1,14 +1,18 @@
 """The score that is shown: 0 to 1, absolute, so that it compares between queries. Pure.
 
 It is made of two parts that do not depend on the other hits: the share of the query's words that the chunk holds, and
-the similarity on the model's own scale. It never orders an answer; the ranking sum does.
+the similarity on the model's own scale. Either can make a hit sure. It never orders an answer; the ranking sum does.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from markdown_rag.embeddings.local import MODEL as LOCAL_MODEL
 from markdown_rag.store.base import Model
+
+# Holding every word of the query is good evidence, not proof: a word has other meanings.
+_COVERAGE_WORTH = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +27,18 @@ class DenseScale:
     spread: float
 
 
+# Over 705 questions on four sets: the first hit of a question about something else lies at .05 to .35, a right file at
+# .1 to .6 (5 % to 95 %).
 _LOCAL = DenseScale(low=0.1, high=0.6, spread=0.2)
 _UNMEASURED = DenseScale(low=0.2, high=0.8, spread=0.0)
 
 
 def dense_scale(model: Model) -> DenseScale:
-    """The units of a model: measured for the local one, a wide guess for every other."""
-    return _LOCAL if model.provider == "local" and not model.model.count("/") else _UNMEASURED
+    """The units of a model: measured for the bundled one, a wide guess for every other."""
+    return _LOCAL if (model.provider, model.model) == ("local", LOCAL_MODEL) else _UNMEASURED
 
 
 def relevance(coverage: float, similarity: float | None, scale: DenseScale) -> float:
-    """How sure a hit is. similarity: the inner product, None where only keywords were searched or found it."""
+    """How sure a hit is. similarity: the inner product, None where it was not searched for or not among the nearest."""
     near = 0.0 if similarity is None else min(1.0, max(0.0, (similarity - scale.low) / (scale.high - scale.low)))
-    return round(1.0 - (1.0 - near) * (1.0 - 0.7 * coverage), 4)
+    return round(1.0 - (1.0 - near) * (1.0 - _COVERAGE_WORTH * coverage), 4)

@@ -52,11 +52,9 @@ def test_a_rare_word_weighs_more_than_a_common_one(match: Make) -> None:
 
 @pytest.mark.parametrize(
     ("held", "trust"),
-    [((), 0.0), (("a",), (0.25 - 0.1) / 0.6), (("a", "b"), (0.5 - 0.1) / 0.6), (("a", "b", "c"), 1.0), ("abcd", 1.0)],
+    [((), 0.0), ("a", 0.0), ("ab", 1 / 3 / 0.6), ("abc", 1.0), ("abcd", 1.0)],
 )
-def test_keywords_are_trusted_by_how_much_of_the_query_they_cover(
-    match: Make, held: tuple[str, ...], trust: float
-) -> None:
+def test_keywords_are_trusted_by_how_much_more_than_one_word_they_cover(match: Make, held: str, trust: float) -> None:
     asked = query("a", "b", "c", "d")
     found = ranking.gather(asked, [], [match(lexical=" ".join(held), score=1.0)])
     equal = dict.fromkeys("abcd", 1.0)
@@ -64,11 +62,32 @@ def test_keywords_are_trusted_by_how_much_of_the_query_they_cover(
 
 
 def test_only_the_best_keyword_chunks_open_the_gate(match: Make) -> None:
-    asked = query("a", "b")
-    rows = [match(path=str(n), lexical="a", score=9.0 - n) for n in range(3)]
-    found = ranking.gather(asked, [], [*rows, match(path="z", lexical="a b", score=1.0)])
-    equal = {"a": 1.0, "b": 1.0}
-    assert ranking.gate(found, equal, POLICY) == pytest.approx((0.5 - 0.1) / 0.6)
+    asked = query("a", "b", "c", "d")
+    rows = [match(path=str(n), lexical="a b", score=9.0 - n) for n in range(3)]
+    found = ranking.gather(asked, [], [*rows, match(path="z", lexical="a b c d", score=1.0)])
+    equal = dict.fromkeys("abcd", 1.0)
+    assert ranking.gate(found, equal, POLICY) == pytest.approx(1 / 3 / 0.6)
+
+
+def test_a_query_of_one_word_needs_no_second(match: Make) -> None:
+    found = ranking.gather(query("a"), [], [match(lexical="a", score=1.0)])
+    assert ranking.gate(found, {"a": 1.0}, POLICY) == 1.0
+
+
+def test_one_chance_word_of_a_question_moves_nothing(match: Make) -> None:
+    asked = query("vacat", "polici", "carri", "forward")
+    dense = [match(path="paid-leave", score=0.6), match(path="reverse-proxy", score=0.5)]
+    lexical = [match(path="reverse-proxy", score=6.0, lexical="forward proxi", title="forward")]
+    assert paths(ranked(asked, dense, lexical)) == ["paid-leave", "reverse-proxy"]
+
+
+def test_a_chunk_with_more_of_the_words_beats_one_that_repeats_a_single_word(match: Make) -> None:
+    asked = query("refresh", "token", "rotation")
+    lexical = [
+        match(path="repeats", score=6.0, lexical="token"),
+        match(path="holds", score=5.5, lexical="refresh token rotation"),
+    ]
+    assert paths(ranked(asked, [], lexical)) == ["holds", "repeats"]
 
 
 def test_without_keyword_matches_the_gate_is_shut(match: Make) -> None:
@@ -101,9 +120,10 @@ def test_a_query_without_tokens_matches_no_title(match: Make) -> None:
 
 
 def test_the_parts_add_up_with_their_weights(match: Make) -> None:
+    policy = SearchPolicy(coordination=0.0)
     dense = [match(path="near", score=0.9), match(path="far", score=0.1)]
     lexical = [match(path="near", score=4.0, lexical="word"), match(path="named", score=2.0, lexical="word")]
-    parts = {item.match.path: item.chunk for item in ranked(query("word"), dense, lexical)}
+    parts = {item.match.path: item.chunk for item in ranked(query("word"), dense, lexical, policy)}
     assert (parts["near"].lexical, parts["near"].dense) == (1.0, 1.0)
     assert (parts["named"].lexical, parts["named"].dense) == (0.5, 0.0)
     assert (parts["far"].lexical, parts["far"].dense) == (0.0, 0.0)
