@@ -263,9 +263,15 @@ class Parts:
         return json.dumps([given.store_address, given.markdown_collection, *model])
 
     def close(self) -> None:
-        """Close what was built, last first; an error in one does not keep the others open."""
+        """Close what was built: the jobs first, as they use the rest, then last first.
+
+        An error in one does not keep the others open.
+        """
         with self._lock:
             closers, self._closers, self._closed = self._closers, [], True
+            queue = self._built.get("queue")
+        if isinstance(queue, JobQueue):
+            queue.close()
         for close in reversed(closers):
             with contextlib.suppress(FastRagError):
                 close()

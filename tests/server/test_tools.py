@@ -1,0 +1,246 @@
+"""What an agent can rely on: the tools as a client sees them, over a real app, store and model."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp import Client
+from mcp.types import CallToolResult
+
+from markdown_rag.app import App
+from markdown_rag.errors import SettingsError
+from markdown_rag.facade import Unusable
+from markdown_rag.server.tools import create_server
+
+# What the clients of the tool's first version send and read.
+OLD_STATUS_FIELDS = {
+    "job_id", "status", "phase", "progress_percent", "processed_files", "total_files", "processed_chunks",
+    "total_chunks", "target_path", "params", "note", "result", "error", "created_at", "started_at", "finished_at",
+    "updated_at", "elapsed_seconds", "found", "active_jobs",
+}  # fmt: skip
+OLD_RESULT_FIELDS = {
+    "insert_count", "message", "processed_files", "total_chunks", "files", "pruned_files", "delta_counts",
+    "timings_seconds", "reconciled_orphans",
+}  # fmt: skip
+OLD_PARAMETERS = {
+    "index_documents": {"current_working_directory", "directory", "recursive", "force_reindex"},
+    "get_index_status": {"job_id", "_"},
+    "search_documents": {"query", "k", "scope_path"},
+    "clear_index": {"_"},
+}
+
+
+def talk(app: Any, conversation: Callable[[Client], Awaitable[None]]) -> None:
+    """Run a conversation with a server over the app."""
+
+    async def run() -> None:
+        with anyio.fail_after(120):
+            async with Client(create_server(app)) as client:
+                await conversation(client)
+
+    anyio.run(run)
+
+
+async def ask(client: Client, tool: str, **arguments: Any) -> tuple[dict[str, Any], str, bool]:
+    result: CallToolResult = await client.call_tool(tool, arguments)
+    assert result.structured_content is not None
+    return dict(result.structured_content), result.content[0].text, bool(result.is_error)  # type: ignore[union-attr]
+
+
+async def indexed(client: Client, folder: Path, **arguments: Any) -> dict[str, Any]:
+    accepted, _, _ = await ask(client, "index_documents", current_working_directory=str(folder), **arguments)
+    status: dict[str, Any] = {}
+    while status.get("status") not in {"succeeded", "failed", "cancelled"}:
+        status, _, _ = await ask(client, "get_index_status", job_id=accepted["job_id"], wait_seconds=25)
+    return status
+
+
+def test_a_folder_is_indexed_searched_and_cleared_with_words_and_fields_that_old_clients_know(
+    app: App, vault: Path
+) -> None:
+    async def conversation(client: Client) -> None:
+        accepted, text, failed = await ask(client, "index_documents", current_working_directory=str(vault))
+        assert not failed
+        assert accepted["accepted"] is True
+        assert accepted["status"] == "queued"
+        assert re.fullmatch("[0-9a-f]{8}", accepted["job_id"])
+        assert json.loads(text) == accepted
+        status = await indexed(client, vault)
+        assert status.keys() >= OLD_STATUS_FIELDS
+        assert status["result"].keys() >= OLD_RESULT_FIELDS
+        assert status["status"] == "succeeded"
+        assert status["phase"] == "done"
+
+        found, text, _ = await ask(client, "search_documents", query="password for visitors", k=1)
+        (hit,) = found["hits"]
+        assert hit["path"] == str(vault / "guests.md")
+        assert hit["lines"] == "9-9"
+        assert hit["tags"] == ["office"]
+        for line in ("File: **guests.md** (relevance: ", f"Path: `{hit['path']}`", "Lines: 9-9", "Tags: office",
+                     "Aliases: visitors", "---\nText: "):  # fmt: skip
+            assert line in text
+        assert hit["text"] in text
+
+        would, _, _ = await ask(client, "clear_index")
+        assert not would["cleared"]
+        assert would["files"] == 3
+        did, _, _ = await ask(client, "clear_index", confirm=True)
+        assert did["cleared"]
+        found, text, failed = await ask(client, "search_documents", query="password for visitors")
+        assert found["hits"] == []
+        assert not failed
+        assert text.startswith("No meaningful results found.")
+        assert "Nothing is indexed" in text
+
+    talk(app, conversation)
+
+
+def test_every_schema_is_one_that_all_hosts_take(app: App) -> None:
+    async def conversation(client: Client) -> None:
+        for tool in (await client.list_tools()).tools:
+            schema = tool.input_schema
+            text = json.dumps([schema, tool.output_schema])
+            assert not re.search(r'"(\$ref|\$defs|anyOf|oneOf|allOf|format)":|"title": "', text), tool.name
+            assert '"null"' not in text
+            assert schema["type"] == "object"
+            assert schema["properties"]
+            for name, each in schema["properties"].items():
+                assert each["type"] in {"string", "integer", "number", "boolean", "array"}
+                assert each["description"]
+                assert name in schema.get("required", []) or "default" in each or each["type"] == "array"
+            assert len(f"mcp__markdown-fastrag-mcp__{tool.name}") < 60
+            assert (tool.output_schema or {}).get("properties")
+            assert set(schema["properties"]) >= OLD_PARAMETERS.get(tool.name, set())
+        assert len(json.dumps([t.model_dump() for t in (await client.list_tools()).tools])) < 20_000
+
+    talk(app, conversation)
+
+
+def test_errors_are_errors_in_our_words_with_the_next_step_and_fit_the_output_schema(app: App, vault: Path) -> None:
+    cases: list[tuple[str, dict[str, Any], str]] = [
+        ("search_documents", {"query": "   "}, "blank"),
+        ("search_documents", {"query": "x", "k": 0}, "k must be"),
+        ("search_documents", {"query": "x", "k": "many"}, "whole number"),
+        ("search_documents", {}, "query is missing"),
+        ("search_documents", {"query": "x", "workspace": "nowhere"}, "No indexed workspace is called nowhere"),
+        ("search_documents", {"query": "x", "scope_path": "/etc"}, "scope_path must be under"),
+        ("index_documents", {"current_working_directory": "/no/such/folder"}, "does not exist"),
+        ("index_documents", {"current_working_directory": "/"}, "file system's root"),
+        ("index_documents", {"current_working_directory": str(vault), "directory": "../.."}, "outside the workspace"),
+        ("index_documents", {"current_working_directory": str(vault), "directory": "missing"}, "does not exist"),
+        ("cancel_index", {"job_id": "ffffffff"}, "There is no job"),
+        ("clear_index", {"workspace": "all", "confirm": True}, "one workspace"),
+        ("no_such_tool", {}, "There is no tool"),
+    ]
+
+    async def conversation(client: Client) -> None:
+        for tool, arguments, words in cases:
+            structured, text, failed = await ask(client, tool, **arguments)
+            assert failed, (tool, arguments)
+            assert words in text, (tool, text)
+            assert text.startswith("Error: ")
+            assert "Traceback" not in text
+            assert tool == "no_such_tool" or structured["code"], structured
+
+    talk(app, conversation)
+
+
+def test_a_bad_variable_is_the_answer_of_every_tool() -> None:
+    reason = SettingsError("EMBEDDING_PROVIDER=nobody is not allowed: give one of local, openai.")
+
+    async def conversation(client: Client) -> None:
+        for tool in (await client.list_tools()).tools:
+            arguments = {"query": "x"} if tool.name == "search_documents" else {}
+            _, text, failed = await ask(client, tool.name, **arguments)
+            assert failed
+            assert "EMBEDDING_PROVIDER=nobody" in text
+
+    talk(Unusable(reason), conversation)
+
+
+def test_progress_is_reported_while_a_status_call_waits(app: App, vault: Path) -> None:
+    heard: list[str] = []
+
+    async def hear(_progress: float, _total: float | None, message: str | None) -> None:
+        heard.append(message or "")
+
+    async def conversation(client: Client) -> None:
+        accepted, _, _ = await ask(client, "index_documents", current_working_directory=str(vault))
+        result = await client.call_tool(
+            "get_index_status", {"job_id": accepted["job_id"], "wait_seconds": 25}, progress_callback=hear
+        )
+        assert result.structured_content
+        assert result.structured_content["status"] == "succeeded"
+        assert any("files" in message for message in heard)
+
+    talk(app, conversation)
+
+
+def test_an_unknown_job_and_no_job_at_all_are_told_apart_from_errors(app: App) -> None:
+    async def conversation(client: Client) -> None:
+        for job_id in ("", "ffffffff"):
+            status, _, failed = await ask(client, "get_index_status", job_id=job_id)
+            assert not failed
+            assert status["found"] is False
+            assert status["message"] == "No indexing jobs found."
+
+    talk(app, conversation)
+
+
+def test_a_scope_is_a_folder_or_a_file_absolute_or_relative_and_an_unknown_one_is_named(app: App, vault: Path) -> None:
+    async def conversation(client: Client) -> None:
+        await indexed(client, vault)
+        for scope in ("backup", "backup/", "./backup", str(vault / "backup"), "backup/plan.md"):
+            found, _, _ = await ask(client, "search_documents", query="restore backup disk", scope_path=scope, k=9)
+            paths = {Path(hit["path"]).relative_to(vault).as_posix() for hit in found["hits"]}
+            assert paths == ({"backup/plan.md"} if scope.endswith(".md") else {"backup/plan.md", "backup/ERR.md"})
+        found, text, _ = await ask(client, "search_documents", query="restore", scope_path="bakcup")
+        assert found["hits"] == []
+        assert "backup" in text
+
+    talk(app, conversation)
+
+
+def test_another_projects_notes_do_not_stray_into_an_answer_unless_asked_for(
+    app: App, vault: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "wifi.md").write_text("# Wifi\n\nThe guest password of the other house is on the fridge.\n")
+
+    async def conversation(client: Client) -> None:
+        await indexed(client, vault)
+        await indexed(client, other)
+        here, _, _ = await ask(client, "search_documents", query="guest password", k=9)
+        assert all(hit["path"].startswith(str(vault)) for hit in here["hits"])
+        assert str(vault) in here["searched"]
+        everywhere, _, _ = await ask(client, "search_documents", query="guest password", k=9, workspace="all")
+        assert any(hit["path"].startswith(str(other)) for hit in everywhere["hits"])
+        named, _, _ = await ask(client, "search_documents", query="guest password", k=9, workspace="other")
+        assert {Path(hit["path"]).parent for hit in named["hits"]} == {other}
+
+    talk(app, conversation)
+
+
+def test_an_answer_of_five_hits_is_small_and_says_what_was_searched(app: App, tmp_path: Path) -> None:
+    folder = tmp_path / "long"
+    folder.mkdir()
+    for number in range(8):
+        words = "\n\n".join(f"Paragraph {n} tells of valve {number} and its lamp in many words." * 8 for n in range(20))
+        (folder / f"valve-{number}.md").write_text(f"# Valve {number}\n\n{words}\n")
+
+    async def conversation(client: Client) -> None:
+        await indexed(client, folder)
+        found, text, _ = await ask(client, "search_documents", query="valve lamp", workspace="long")
+        assert len(found["hits"]) == 5
+        assert len({hit["path"] for hit in found["hits"]}) == 5
+        assert len(text.encode()) < 6_000
+        assert len(json.dumps(found, ensure_ascii=False).encode()) < 8_000
+        assert found["files"] == 8
+
+    talk(app, conversation)
