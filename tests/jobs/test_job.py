@@ -22,6 +22,7 @@ from markdown_rag.jobs.job import (
     beat,
     finish,
     join,
+    kept,
     start,
     suspect,
 )
@@ -119,6 +120,16 @@ def test_an_abandoned_job_is_resumable_and_tells_the_reason_and_what_it_had_stor
     assert (ended.status, ended.resumable, ended.error) == (Status.FAILED, True, "The process ended.")
     assert ended.note == "What was stored is kept: 12 of 40 files, 34 chunks. Ask for the same again to go on."
     assert abandon(running(), "Gone.", 130.0).note.startswith("Nothing of it was stored yet.")
+
+
+@pytest.mark.parametrize(("files", "chunks", "stored"), [(0, 0, False), (1, 0, True), (0, 1, True), (12, 34, True)])
+def test_anything_that_was_done_counts_as_kept(files: int, chunks: int, stored: bool) -> None:
+    told = kept(Progress(total_files=40, processed_files=files, processed_chunks=chunks))
+    assert told.startswith("What was stored is kept") is stored
+
+
+def test_a_request_asks_for_no_more_than_an_ordinary_run_unless_told() -> None:
+    assert IndexRequest(REQUEST.scope, False, True, False, False, {}, "", "", "") == REQUEST
 
 
 def test_an_ended_job_is_in_an_end_phase() -> None:

@@ -103,6 +103,8 @@ def test_a_waiting_job_says_what_it_waits_for() -> None:
     assert shown["note"] == "Waits for its turn: 1 running, 1 waiting before it."
     assert to_status(third, [same, third], 1004.0)["note"].endswith("(queued).")
     assert to_status(job(), [job()], 1004.0)["note"] == ""
+    assert to_status(other, [running, other], 1004.0)["note"] == "Waits for its turn: 1 running, 0 waiting before it."
+    assert to_status(other, [same, other], 1004.0)["note"] == "Waits for its turn: 0 running, 1 waiting before it."
 
 
 def test_a_job_being_cancelled_says_so_while_it_still_runs() -> None:
