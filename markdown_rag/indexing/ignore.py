@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from re import Pattern as Regex
 
 from pathspec.patterns.gitignore import GitIgnorePatternError
@@ -72,7 +71,6 @@ class NameRules:
         return f"file {path}" if path in self.files else ""
 
 
-@lru_cache(maxsize=16)
 def name_rules(policy: ScanPolicy) -> NameRules:
     """The rules of a policy: defaults, plus its names, minus its ``!names``."""
     folders, kept = _merged(DEFAULT_DIRS, policy.exclude_dirs)

@@ -74,6 +74,7 @@ class Writer:
     def store_batch(self, run: Run, item: Embedded) -> None:
         """Store a batch's files and account for all of them."""
         batch = item.batch
+        run.report.tokens += item.tokens
         if item.outcome is not None:
             self._store_files(run, batch.prepared, item.outcome)
         # A file that holds no words any more: nothing is left to be found under its name.

@@ -84,7 +84,8 @@ class Report:
     """The outcome of one run. Lists are cut at NAMED names; the counters beside them are whole.
 
     new, modified, deleted, unchanged, touched: files. inserted: rows stored. embedded: texts sent to the provider;
-    cached: texts whose vector was known. orphans: rows that reconcile removed. failed: files tried and not indexed.
+    cached: texts whose vector was known. tokens: of what was sent (cl100k, an estimate for other models). orphans: rows
+    that reconcile removed. failed: files tried and not indexed.
     left_out: rule -> files and folders that the exclusions and ``.gitignore`` kept out (a folder counts once).
     """
 

@@ -16,7 +16,15 @@ from dataclasses import dataclass, field
 
 from markdown_rag.clock import StopSignal
 from markdown_rag.errors import WorkspaceError
-from markdown_rag.indexing.ignore import IgnoreFile, ScanPolicy, ignored_by, is_markdown, name_rules, parse_gitignore
+from markdown_rag.indexing.ignore import (
+    IgnoreFile,
+    NameRules,
+    ScanPolicy,
+    ignored_by,
+    is_markdown,
+    name_rules,
+    parse_gitignore,
+)
 from markdown_rag.indexing.reading import Stamp, printable, reason, relative_inside
 from markdown_rag.indexing.report import Problem, ProblemKind
 from markdown_rag.paths import Scope, is_utf8, is_within
@@ -72,7 +80,7 @@ def canonical(scope: Scope) -> Scope:
 
 def scan(scope: Scope, policy: ScanPolicy, stop: StopSignal) -> ScanResult:
     """Walk the scope. Raises WorkspaceError when the workspace's root is gone or unreadable, Cancelled on request."""
-    walk = _Walk(scope, policy)
+    walk = _Walk(scope, policy, name_rules(policy))
     root_is_empty = walk.check_root()
     ignores = walk.rules_above()
     if ignores is not None:
@@ -93,6 +101,7 @@ class _Walk:
 
     scope: Scope
     policy: ScanPolicy
+    rules: NameRules
     files: dict[str, Seen] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     unreadable: set[str] = field(default_factory=set)
@@ -145,8 +154,7 @@ class _Walk:
 
     def rule(self, name: str, path: str, is_folder: bool, ignores: list[IgnoreFile]) -> str:
         """The rule that leaves out an entry, or ""."""
-        rules = name_rules(self.policy)
-        named = rules.folder(name, path) if is_folder else rules.file(name, path)
+        named = self.rules.folder(name, path) if is_folder else self.rules.file(name, path)
         return named or (ignored_by(ignores, path, is_folder) if ignores else "")
 
     def gitignore(self, folder: str) -> list[IgnoreFile]:
@@ -210,7 +218,7 @@ class _Walk:
             rule = self.rule(entry.name, path, is_folder or (is_link and _leads_to_folder(entry)), ignores)
             if rule:
                 self.left_out[rule] += 1
-            elif not is_utf8(entry.name):
+            elif not (entry.name.isascii() or is_utf8(entry.name)):
                 self.report(path, ProblemKind.NAME, "the name is not UTF-8")
             elif is_link:
                 self.name_link(path, entry)

@@ -18,6 +18,7 @@ from markdown_rag.indexing.delta import Work
 from markdown_rag.indexing.reading import NotRead, Reading, open_and_read
 from markdown_rag.indexing.report import Phase, Problem, ProblemKind, Progress
 from markdown_rag.indexing.statcache import Noted
+from markdown_rag.markdown import tokens
 from markdown_rag.markdown.chunking import ChunkPolicy, Document, chunk_document
 from markdown_rag.markdown.decoding import Undecodable
 
@@ -66,10 +67,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A batch with its vectors: outcome.vectors holds those of all chunks, file after file; None without chunks."""
+    """A batch with its vectors: outcome.vectors holds those of all chunks, file after file; None without chunks.
+
+    tokens: of the texts that the provider was sent, in cl100k.
+    """
 
     batch: Batch
     outcome: DocumentOutcome | None
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +146,10 @@ def embed(
             continue
         context.progress.phase = Phase.EMBED
         started = context.clock.monotonic()
+        unknown = {chunk.text_hash: chunk for chunk in chunks}
+        if use_cache:
+            for text_hash in embeddings.known(list(unknown)):
+                del unknown[text_hash]
         outcome = embeddings.documents(
             [chunk.embed_text for chunk in chunks],
             [chunk.text_hash for chunk in chunks],
@@ -149,7 +158,7 @@ def embed(
             use_cache=use_cache,
         )
         context.seconds["embed"] += context.clock.monotonic() - started
-        yield Embedded(batch, outcome)
+        yield Embedded(batch, outcome, sum(tokens.count(chunk.embed_text) for chunk in unknown.values()))
 
 
 def _count(progress: Progress, settled: int) -> None:

@@ -38,6 +38,7 @@ def test_a_preview_tells_the_run_and_changes_nothing(bench: Bench) -> None:
     assert (bench.store.change_count(), len(bench.embedder.sent)) == (writes, sent)
     report = bench.run()
     assert (report.new, report.modified, report.deleted, report.embedded) == (1, 1, 1, seen.texts_to_embed)
+    assert report.tokens == seen.tokens_to_embed
     assert seen.tokens_to_embed == sum(tokens.count(text) for text in bench.embedder.sent[sent:])
 
 
