@@ -25,6 +25,7 @@ BIN = Path(sys.executable).parent
 ENVIRONMENT = {
     "cli.py": "hands the environment to load_settings",
     "paths.py": "the platform's data directory",
+    "processes": "the user's runtime directory; what a process of ours inherits",
     "store": "libraries' process variables",
 }
 HEAVY = {
