@@ -23,6 +23,8 @@ then what to do next. No message ever holds a key or the text of a document.
         StoreLimitError        a row or request is over the store's limits
       GuardError               a run stopped because going on might lose data (see I2)
       JobError                 a job does not exist or cannot do what was asked
+      StartError               a background process of ours cannot be started
+      ServiceError             the background service failed, or ended while it was asked
       Cancelled                somebody asked for the work to stop
 """
 
@@ -164,6 +166,18 @@ class JobError(FastRagError):
     """A job does not exist or cannot do what was asked."""
 
     code = "job"
+
+
+class StartError(FastRagError):
+    """A background process of ours cannot be started or does not answer."""
+
+    code = "start"
+
+
+class ServiceError(FastRagError):
+    """The background service failed, or ended while it was asked."""
+
+    code = "service"
 
 
 class Cancelled(FastRagError):

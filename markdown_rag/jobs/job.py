@@ -1,7 +1,8 @@
 """An index job as a value, and every change it can go through. Pure: job in, job out, time as an argument.
 
     queued ──start──> running ──finish──> succeeded | failed | cancelled
-       └── cancel, abandon ──> cancelled, failed      (abandon: running too)
+       │  └── cancel, abandon ──> cancelled, failed      (abandon: running too)
+       └<── adopt, release ── running
 
 A job that has ended never changes again. A cancel, once recorded, decides how the job ends: neither a heartbeat nor a
 late result undoes it. ``succeeded`` is said when the whole run, reconcile included, has returned.
@@ -22,6 +23,7 @@ from markdown_rag.paths import Scope
 
 CANCEL_NOTE = "Cancelled on request."
 STOPPED_ERROR = "The server was stopped before the job was done."
+GOES_ON_NOTE = "The service ended during this job; the next one goes on from what is stored."
 
 
 class Status(StrEnum):
@@ -65,7 +67,7 @@ class Job:
 
     number: place in the order of acceptance. progress: a copy. joined: further requests this job answers. follows: id
     of the job whose scope was busy, or "". cancel: the note of whoever asked to stop, or "". resumable: asking for the
-    same again, with nothing changed, goes on from what is stored.
+    same again, with nothing changed, goes on from what is stored. adoptions: how often a new owner took it over.
     """
 
     id: str
@@ -87,6 +89,7 @@ class Job:
     error: str = ""
     resumable: bool = False
     result: Mapping[str, Any] | None = None
+    adoptions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,25 @@ def abandon(job: Job, reason: str, now: float) -> Job:
         return _end(job, Status.CANCELLED, now, note=f"{job.cancel} {kept(job.progress)}")
     note = f"{kept(job.progress)} Ask for the same again to go on."
     return _end(job, Status.FAILED, now, note=note, error=reason, resumable=True)
+
+
+def adopt(job: Job, owner: Owner, now: float) -> Job:
+    """A new owner takes over a job that nobody works on any more: same id, from the start, over what is stored."""
+    _require(job, "taken over", Status.QUEUED, Status.RUNNING)
+    return replace(_waiting(job, now), owner=owner, lease_until=now + LEASE_SECONDS, adoptions=job.adoptions + 1)
+
+
+def release(job: Job, now: float) -> Job:
+    """The owner stops and leaves the job to whoever takes over next."""
+    _require(job, "released", Status.QUEUED, Status.RUNNING)
+    if job.cancel:
+        return abandon(job, "", now)
+    return replace(_waiting(job, now), lease_until=now, suspected=True)
+
+
+def _waiting(job: Job, now: float) -> Job:
+    progress = Progress(note=GOES_ON_NOTE if job.status is Status.RUNNING else job.progress.note)
+    return replace(job, status=Status.QUEUED, started_at=None, updated_at=now, suspected=False, progress=progress)
 
 
 def kept(progress: Progress) -> str:

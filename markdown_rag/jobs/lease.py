@@ -14,6 +14,8 @@ from markdown_rag.jobs.owner import Presence
 LEASE_SECONDS = 15.0
 BEAT_SECONDS = 5.0
 GRACE_SECONDS = 5.0
+HEIR_SECONDS = 60.0
+MOST_ADOPTIONS = 3
 
 
 class Verdict(StrEnum):
@@ -22,6 +24,14 @@ class Verdict(StrEnum):
     HOLDS = "holds"
     SUSPECT = "suspect"
     ABANDONED = "abandoned"
+
+
+class Estate(StrEnum):
+    """What becomes of an abandoned job. MINE: the judge takes it over. LEFT: its heir will. ENDS: nobody will."""
+
+    MINE = "mine"
+    LEFT = "left"
+    ENDS = "ends"
 
 
 def judge(lease_until: float, suspected: bool, presence: Presence, now: float) -> Verdict:
@@ -36,6 +46,22 @@ def judge(lease_until: float, suspected: bool, presence: Presence, now: float) -
     if presence is Presence.PRESENT and not suspected:
         return Verdict.SUSPECT
     return Verdict.ABANDONED
+
+
+def inherit(
+    *, judge_is_heir: bool, has_heirs: bool, cancelled: bool, adoptions: int, lease_until: float, now: float
+) -> Estate:
+    """What becomes of a job that was judged abandoned.
+
+    A job that took MOST_ADOPTIONS owners down with it ends, and so does one whose heir has not come HEIR_SECONDS after
+    its lease: until then it holds its place, and a judge of another target leaves it.
+    """
+    if cancelled or adoptions >= MOST_ADOPTIONS:
+        return Estate.ENDS
+    if judge_is_heir:
+        return Estate.MINE
+    waited = now - lease_until
+    return Estate.LEFT if has_heirs and -2 * LEASE_SECONDS <= waited < HEIR_SECONDS else Estate.ENDS
 
 
 def is_due(lease_until: float, now: float) -> bool:

@@ -17,7 +17,7 @@ from markdown_rag.database import Database
 from markdown_rag.jobs import job as transitions
 from markdown_rag.jobs.admission import Decision, FollowUp, Join, Limits, Refuse, decide, startable
 from markdown_rag.jobs.job import Job
-from markdown_rag.jobs.lease import Verdict, judge
+from markdown_rag.jobs.lease import MOST_ADOPTIONS, Estate, Verdict, inherit, judge
 from markdown_rag.jobs.owner import Owner, Presence, presence
 from markdown_rag.jobs.rows import COLUMNS, from_row, to_row
 
@@ -48,9 +48,14 @@ MIGRATIONS = (
     CREATE INDEX job_active ON job (number) WHERE finished_at IS NULL;
     CREATE INDEX job_finished ON job (finished_at) WHERE finished_at IS NOT NULL
     """,
+    """
+    ALTER TABLE job ADD COLUMN adoptions INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE asked (request_id TEXT PRIMARY KEY, job_id TEXT NOT NULL, asked_at REAL NOT NULL)
+    """,
 )
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM job"  # noqa: S608 - our own column names
 _ACTIVE = f"{_SELECT} WHERE finished_at IS NULL ORDER BY number"
+_ASKED = f"{_SELECT} WHERE id = (SELECT job_id FROM asked WHERE request_id = ?)"
 _VALUES = ", ".join("?" for _ in COLUMNS)
 _WRITE = f"INSERT OR REPLACE INTO job ({', '.join(COLUMNS)}) VALUES ({_VALUES})"  # noqa: S608 - the same
 
@@ -70,21 +75,41 @@ class Ledger:
         self._database = database
         self._look = look
 
-    def submit(self, request: transitions.IndexRequest, owner: Owner, limits: Limits, now: float) -> Submitted:
-        """Decide on a request and carry the decision out: the decision, and the job it led to (None: refused)."""
+    def submit(
+        self, request: transitions.IndexRequest, owner: Owner, limits: Limits, now: float, request_id: str = ""
+    ) -> Submitted:
+        """Decide on a request and carry the decision out: the decision, and the job it led to (None: refused).
+
+        request_id: the same for a request that is repeated because its answer was lost; it leads to the same job.
+        """
         with self._database.write() as connection:
-            active = self._settle(connection, owner, now)
-            decision = decide(request, active, limits)
-            if isinstance(decision, Refuse):
-                return decision, None
-            if isinstance(decision, Join):
-                waiting = next(job for job in active if job.id == decision.job_id)
-                return decision, _write(connection, transitions.join(waiting, decision.request))
-            follows = decision.after if isinstance(decision, FollowUp) else ""
-            job = transitions.accept(
-                request, owner, now, follows=follows, job_id=_new_id(connection), number=_next_number(connection)
-            )
-            return decision, _write(connection, job)
+            if request_id and (asked := _one(connection, _ASKED, request_id)) is not None:
+                return Join(asked.id, asked.request), asked
+            decision, job = self._decide(connection, request, owner, limits, now)
+            if request_id and job is not None:
+                connection.execute("INSERT INTO asked VALUES (?, ?, ?)", (request_id, job.id, now))
+            return decision, job
+
+    def _decide(
+        self,
+        connection: sqlite3.Connection,
+        request: transitions.IndexRequest,
+        owner: Owner,
+        limits: Limits,
+        now: float,
+    ) -> Submitted:
+        active = self._settle(connection, owner, now)
+        decision = decide(request, active, limits)
+        if isinstance(decision, Refuse):
+            return decision, None
+        if isinstance(decision, Join):
+            waiting = next(job for job in active if job.id == decision.job_id)
+            return decision, _write(connection, transitions.join(waiting, decision.request))
+        follows = decision.after if isinstance(decision, FollowUp) else ""
+        job = transitions.accept(
+            request, owner, now, follows=follows, job_id=_new_id(connection), number=_next_number(connection)
+        )
+        return decision, _write(connection, job)
 
     def claim(self, owner: Owner, running_limit: int, now: float) -> list[Job]:
         """Start what this owner accepted and what may start now; the jobs, running."""
@@ -112,7 +137,7 @@ class Ledger:
             _write(connection, replace(job, number=number))
 
     def sweep(self, owner: Owner, ttl: float, now: float) -> None:
-        """End jobs that nobody works on, other than the owner's own; forget those that ended ttl seconds ago."""
+        """End or take over jobs that nobody works on; forget those that ended ttl seconds ago."""
         if any(self._verdict(job, owner, now) is not Verdict.HOLDS for job in self.active()):
             with self._database.write() as connection:
                 self._settle(connection, owner, now)
@@ -121,6 +146,7 @@ class Ledger:
         if old:
             with self._database.write() as connection:
                 connection.execute("DELETE FROM job WHERE finished_at < ?", (now - ttl,))
+                connection.execute("DELETE FROM asked WHERE job_id NOT IN (SELECT id FROM job)")
 
     def get(self, job_id: str) -> Job | None:
         """A job by its id."""
@@ -148,22 +174,41 @@ class Ledger:
         return judge(job.lease_until, job.suspected, self._look(job.owner), now)
 
     def _settle(self, connection: sqlite3.Connection, judge_owner: Owner, now: float) -> list[Job]:
-        """The active jobs, after those that nobody works on were ended."""
+        """The active jobs, after those that nobody works on were ended or taken over."""
         active = []
         for row in connection.execute(_ACTIVE).fetchall():
             job = from_row(row)
             verdict = self._verdict(job, judge_owner, now)
             if verdict is Verdict.ABANDONED:
-                _write(connection, transitions.abandon(job, _reason(job, self._look(job.owner)), now))
-                continue
-            active.append(_write(connection, transitions.suspect(job, now)) if verdict is Verdict.SUSPECT else job)
+                estate = _estate(job, judge_owner, now)
+                if estate is Estate.ENDS:
+                    _write(connection, transitions.abandon(job, _reason(job, self._look(job.owner)), now))
+                    continue
+                if estate is Estate.MINE:
+                    job = _write(connection, transitions.adopt(job, judge_owner, now))
+            elif verdict is Verdict.SUSPECT:
+                job = _write(connection, transitions.suspect(job, now))
+            active.append(job)
         return active
 
 
 Submitted = tuple[Decision, Job | None]
 
 
+def _estate(job: Job, judge_owner: Owner, now: float) -> Estate:
+    return inherit(
+        judge_is_heir=bool(judge_owner.heir_to) and judge_owner.heir_to == job.request.target,
+        has_heirs=bool(job.owner.heir_to),
+        cancelled=bool(job.cancel),
+        adoptions=job.adoptions,
+        lease_until=job.lease_until,
+        now=now,
+    )
+
+
 def _reason(job: Job, seen: Presence) -> str:
+    if job.adoptions >= MOST_ADOPTIONS:
+        return f"The service ended {job.adoptions + 1} times while this job ran; it may be what ends it."
     if seen is Presence.GONE:
         return f"The process that accepted the job (pid {job.owner.pid}) ended before the job did."
     return f"The process that accepted the job (pid {job.owner.pid}) gave no sign of life for too long."

@@ -28,18 +28,21 @@ class Owner:
 
     realm: boot and pid namespace in which pid has a meaning. started: the kernel's start time of the process in that
     realm. Both are "" where the platform does not tell. queue: random, so that two queues of one process differ.
+    heir_to: the target (of IndexRequest) whose jobs this owner takes over when theirs has died, and whose heirs will
+    take over its own; "": it does not, and they end with it.
     """
 
     pid: int
     realm: str
     started: str
     queue: str
+    heir_to: str = ""
 
 
-def this_process() -> Owner:
+def this_process(heir_to: str = "") -> Owner:
     """A new owner in the running process."""
     pid = os.getpid()
-    return Owner(pid, _realm(), _stat(pid)[1], secrets.token_hex(8))
+    return Owner(pid, _realm(), _stat(pid)[1], secrets.token_hex(8), heir_to)
 
 
 def presence(owner: Owner) -> Presence:

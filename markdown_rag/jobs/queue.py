@@ -55,27 +55,41 @@ class JobQueue:
 
     run: carries a job out, writes its figures into the Progress, checks the StopSignal well under a second apart and
     returns the result as JSON. max_jobs: how many run at once, over all processes. ttl_s: how long an ended job is
-    remembered. The ledger stays the caller's to close, after the queue.
+    remembered. heir_to: the target whose jobs are taken over when their owner has died, and left to the next heir when
+    this one closes. The ledger stays the caller's to close, after the queue.
     """
 
-    def __init__(self, ledger: Ledger, run: RunJob, clock: Clock, max_jobs: int = 1, ttl_s: float = 1800.0) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        run: RunJob,
+        clock: Clock,
+        max_jobs: int = 1,
+        ttl_s: float = 1800.0,
+        *,
+        heir_to: str = "",
+    ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._ttl = ttl_s
         self._limits = Limits(running=max_jobs)
-        self._worker = Worker(ledger, run, this_process(), clock, running_limit=max_jobs, ttl=ttl_s)
+        self._worker = Worker(ledger, run, this_process(heir_to), clock, running_limit=max_jobs, ttl=ttl_s)
+        self._worker.attend()
 
     @property
     def owner(self) -> Owner:
         """Who accepts here, as written into every job."""
         return self._worker.owner
 
-    def submit(self, request: IndexRequest) -> Submission:
-        """Accept, join or refuse a request. Raises JobError once the queue is closed, StateError."""
+    def submit(self, request: IndexRequest, request_id: str = "") -> Submission:
+        """Accept, join or refuse a request. Raises JobError once the queue is closed, StateError.
+
+        request_id: names a request that may have to be repeated; the repetition gets the job of the first time.
+        """
         decisions: list[Decision] = []
 
         def write() -> Job | None:
-            decision, job = self._ledger.submit(request, self.owner, self._limits, self._clock.now())
+            decision, job = self._ledger.submit(request, self.owner, self._limits, self._clock.now(), request_id)
             decisions.append(decision)
             return job
 
@@ -84,8 +98,7 @@ class JobQueue:
 
     def status(self, job_id: str = "") -> JobStatus | None:
         """A job of any process by its id, "" for the one accepted last; None if there is no such job."""
-        now = self._clock.now()
-        self._ledger.sweep(self.owner, self._ttl, now)
+        now = self._sweep()
         job = self._ledger.get(job_id) if job_id else self._ledger.latest()
         return None if job is None else JobStatus(self._worker.freshest(job), tuple(self.active()), now)
 
@@ -95,8 +108,7 @@ class JobQueue:
 
     def cancel(self, job_id: str = "") -> Cancellation:
         """Stop a job of any process, "" for the active one accepted last. Raises JobError if there is no such job."""
-        now = self._clock.now()
-        self._ledger.sweep(self.owner, self._ttl, now)
+        now = self._sweep()
         job = self._ledger.change(job_id or self._newest_active(), lambda job: ask_to_cancel(job, CANCEL_NOTE, now))
         if job is None:
             raise JobError(f"There is no job {job_id}.", "Ask for the status without an id to see the latest.")
@@ -130,6 +142,13 @@ class JobQueue:
         Waits at most about seconds for runs to see their StopSignal; one that does not is left to its thread.
         """
         self._worker.close(seconds)
+
+    def _sweep(self) -> float:
+        """Judge the jobs of all processes as of now; returns now."""
+        now = self._clock.now()
+        self._ledger.sweep(self.owner, self._ttl, now)
+        self._worker.attend()
+        return now
 
     def _newest_active(self) -> str:
         active = self._ledger.active()

@@ -14,7 +14,7 @@ from dataclasses import replace
 from markdown_rag.clock import Clock
 from markdown_rag.errors import JobError, StateError
 from markdown_rag.indexing.report import Progress
-from markdown_rag.jobs.job import STOPPED_ERROR, Job, Outcome, Status, abandon, beat, finish
+from markdown_rag.jobs.job import STOPPED_ERROR, Broken, Done, Job, Outcome, Status, abandon, beat, finish, release
 from markdown_rag.jobs.lease import is_due
 from markdown_rag.jobs.ledger import Ledger
 from markdown_rag.jobs.owner import Owner
@@ -66,11 +66,23 @@ class Worker:
             if self.closed:
                 raise JobError("The server is stopping and takes no new index jobs.", "Ask again when it is back.")
             job = write()
-            if self._pulse is None:
-                self._pulse = threading.Thread(target=self._pulse_loop, name="job-pulse", daemon=True)
-                self._pulse.start()
+            self._start_pulse()
         self._wake.set()
         return job
+
+    def attend(self) -> None:
+        """Take over the jobs that this owner is heir to, now and whenever somebody asks about jobs."""
+        if not self.owner.heir_to:
+            return
+        with self._gate:
+            if not self.closed:
+                self._start_pulse()
+        self._wake.set()
+
+    def _start_pulse(self) -> None:
+        if self._pulse is None:
+            self._pulse = threading.Thread(target=self._pulse_loop, name="job-pulse", daemon=True)
+            self._pulse.start()
 
     def freshest(self, job: Job) -> Job:
         """The job with the figures of this moment if it runs here, with those of the last pulse else."""
@@ -139,8 +151,8 @@ class Worker:
             self._wake.clear()
             try:
                 with self._gate:
-                    busy = not self.closed and self._look_after_jobs()
                     self._start_jobs()
+                    busy = not self.closed and self._look_after_jobs()
             except StateError:
                 busy = True  # a full disk or a locked file may pass, and the leases outlast many pulses
             # Real time on purpose: this paces the thread; what it does is stamped by the clock.
@@ -183,13 +195,17 @@ class Worker:
         """In the run's own thread, as its last act."""
         with self._gate, contextlib.suppress(StateError):  # the pulse, or close, tries again
             if not self.settled:  # else its end is written, and the ledger may be closed
-                self._record(run, at_shutdown(outcome) if self.closed else outcome)
+                self._record(run, outcome)
         self._wake.set()
         self._tell_listeners()
 
-    def _record(self, run: LiveRun, outcome: Outcome) -> None:
+    def _record(self, run: LiveRun, outcome: Outcome | None) -> None:
         now = self._clock.now()
-        self._change(run.job.id, lambda job: finish(job, outcome, run.progress, now))
+        if self.closed and self.owner.heir_to and not isinstance(outcome, Done | Broken):
+            self._change(run.job.id, lambda job: release(job, now))
+        else:
+            final = at_shutdown(outcome) if self.closed or outcome is None else outcome
+            self._change(run.job.id, lambda job: finish(job, final, run.progress, now))
         with self._lock:
             self._live.pop(run.job.id, None)
 
@@ -211,11 +227,14 @@ class Worker:
         with self._lock:
             live = list(self._live.values())
         for run in live:
-            self._record(run, at_shutdown(run.outcome))
+            self._record(run, run.outcome)
         now = self._clock.now()
         for job in self._ledger.active():
             if job.owner == self.owner:
-                self._change(job.id, lambda current: abandon(current, STOPPED_ERROR, now))
+                self._change(job.id, lambda current: self._leave(current, now))
+
+    def _leave(self, job: Job, now: float) -> Job:
+        return release(job, now) if self.owner.heir_to else abandon(job, STOPPED_ERROR, now)
 
     def _tell_listeners(self) -> None:
         with self._lock:
