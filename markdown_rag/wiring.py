@@ -139,7 +139,7 @@ class Parts:
                 provider=given.embedding_provider,
                 model=given.embedding_model,
                 dimension=given.embedding_dim or 0,
-                base_url=given.embedding_base_url,
+                base_url=given.provider_base_url,
                 api_key=given.provider_key.get_secret_value(),
                 threads=given.embedding_threads,
                 timeout_s=given.embedding_timeout_seconds,
