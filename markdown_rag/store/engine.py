@@ -20,158 +20,23 @@ import signal
 import socket
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
 from concurrent import futures
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from markdown_rag.store import endpoint as endpoints
+from markdown_rag.store import schema
+from markdown_rag.store.gate import Changes, Gate, Upkeep
+from markdown_rag.store.living import Filter, Living
 from markdown_rag.store.presence import Presence
-from markdown_rag.store.rwlock import ReadersFirstLock
 
 CLOSE_SECONDS = 2.5  # then the process ends without merging on: the write-ahead log keeps every row
 WORKERS = 16
 MESSAGE_BYTES = 256 * 1024 * 1024
-SEARCHING_SECONDS = 5.0  # so long after a search, writers think of the next one
 
 log = logging.getLogger("markdown_rag.engine")
-
-_FREE = frozenset({"Connect", "GetVersion", "CheckHealth", "GetFlushState", "ListDatabases"})
-_READS = frozenset(
-    {
-        "Search", "HybridSearch", "Query", "DescribeCollection", "HasCollection", "ShowCollections", "DescribeIndex",
-        "GetLoadState", "GetLoadingProgress", "GetCollectionStatistics", "GetIndexState", "DescribeAlias",
-        "GetIndexBuildProgress", "ShowPartitions", "HasPartition", "GetPartitionStatistics", "GetIndexStatistics",
-    }
-)  # fmt: skip
-_ROW_WRITES = frozenset({"Insert", "Upsert", "Delete"})
-
-
-class Gate:
-    """A gRPC interceptor: token, readers-writer lock, change count, and what has to follow a write."""
-
-    def __init__(self, token: str, changes: Changes, upkeep: Upkeep) -> None:
-        self._token = token
-        self._changes = changes
-        self._upkeep = upkeep
-        self._lock = ReadersFirstLock()
-
-    def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
-        """Wrap the handler of one call (the interface of grpc.ServerInterceptor)."""
-        import grpc  # noqa: PLC0415 - only this process needs it
-
-        handler = continuation(details)
-        if handler is None or handler.unary_unary is None:
-            return handler
-        method = details.method.rpartition("/")[2]
-        allowed = _authorised(details.invocation_metadata, self._token)
-        call = handler.unary_unary
-
-        def guarded(request: Any, context: Any) -> Any:
-            if not allowed:
-                context.abort(grpc.StatusCode.UNAUTHENTICATED, "wrong token")
-            with self._turn(method):
-                answer = call(request, context)
-                self._upkeep.after(method, request)
-            return answer
-
-        return grpc.unary_unary_rpc_method_handler(guarded, handler.request_deserializer, handler.response_serializer)
-
-    @contextlib.contextmanager
-    def _turn(self, method: str) -> Iterator[None]:
-        if method in _FREE:
-            yield
-        elif method in _READS:
-            with self._lock.read():
-                yield
-        else:
-            with self._lock.write():
-                try:
-                    yield
-                finally:
-                    self._changes.grow()
-
-
-def _authorised(metadata: Any, token: str) -> bool:
-    import base64  # noqa: PLC0415
-
-    wanted = base64.b64encode(token.encode()).decode()
-    return any(key == "authorization" and secrets.compare_digest(value, wanted) for key, value in metadata)
-
-
-class Changes:
-    """The data directory's change count, in a file of eight bytes that every client can read without asking us."""
-
-    def __init__(self, data_dir: Path) -> None:
-        self._file = os.open(data_dir / endpoints.CHANGES_FILE, os.O_RDWR | os.O_CREAT, 0o600)
-        self._count = max(int.from_bytes(os.pread(self._file, 8, 0), "little"), time.time_ns())
-        self._lock = threading.Lock()
-        self.grow()  # a write may have been stored and never counted when the last engine died
-
-    def grow(self) -> None:
-        """Count one write."""
-        with self._lock:
-            self._count += 1
-            os.pwrite(self._file, self._count.to_bytes(8, "little"), 0)
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
-
-
-class Upkeep:
-    """What follows a call: flushing the rows in memory before they make searches slow, merging, warming."""
-
-    QUIET_ROWS = 2000  # unflushed rows while nobody searches
-    SEARCHED_ROWS = 200  # unflushed rows while somebody does: a search costs ~80 us for each
-
-    def __init__(self, database: Any) -> None:
-        self._database = database
-        self._last_search = -SEARCHING_SECONDS
-
-    def after(self, method: str, request: Any) -> None:
-        """React to a call that was just answered; the caller still holds the lock that the call needed."""
-        if method in {"Search", "HybridSearch"}:
-            self._last_search = time.monotonic()
-        elif method in _ROW_WRITES:
-            collection = self._open(request.collection_name)
-            if collection is not None and collection._memtable.size() >= self._limit():  # noqa: SLF001
-                collection.flush()
-        elif method in {"Flush", "LoadCollection"}:
-            names = request.collection_names if method == "Flush" else [request.collection_name]
-            for collection in filter(None, map(self._open, names)):
-                if not collection._bg_closed:  # noqa: SLF001
-                    collection._bg_executor.submit(warm_postings, collection)  # noqa: SLF001
-
-    def _limit(self) -> int:
-        searching = time.monotonic() - self._last_search < SEARCHING_SECONDS
-        return self.SEARCHED_ROWS if searching else self.QUIET_ROWS
-
-    def _open(self, name: str) -> Any:
-        from milvus_lite.exceptions import MilvusLiteError  # noqa: PLC0415
-
-        try:
-            return self._database.get_collection(name)
-        except MilvusLiteError:
-            return None
-
-
-def warm_postings(collection: Any) -> None:
-    """Build the keyword postings of loaded segments, which the library leaves to the first search."""
-    from milvus_lite.analyzer.sparse import bytes_to_sparse  # noqa: PLC0415
-    from milvus_lite.index.sparse_factory import create_sparse_index, sparse_index_matches  # noqa: PLC0415
-
-    for spec in tuple(collection._index_specs.values()):  # noqa: SLF001
-        if spec.index_type != "SPARSE_INVERTED_INDEX":
-            continue
-        for segment in collection._segments_snapshot():  # noqa: SLF001
-            known = segment.sparse_indexes.get(spec.field_name)
-            if segment.num_rows and not sparse_index_matches(known, spec.metric_type, spec.build_params):
-                packed = segment.table.column(spec.field_name).to_pylist()
-                index = create_sparse_index(spec.metric_type, spec.build_params)
-                index.build([bytes_to_sparse(item or b"") for item in packed])
-                segment.sparse_indexes[spec.field_name] = index
 
 
 class Engine:
@@ -205,7 +70,7 @@ class Engine:
 
         server = grpc.server(
             futures.ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="call"),
-            interceptors=[Gate(token, self._changes, Upkeep(self._database))],
+            interceptors=[Gate(token, self._changes, Upkeep(self._collection))],
             options=[
                 ("grpc.max_receive_message_length", MESSAGE_BYTES),
                 ("grpc.max_send_message_length", MESSAGE_BYTES),
@@ -225,6 +90,14 @@ class Engine:
         server.add_insecure_port(f"unix:{path}")
         self._sockets.append(path)
         return server, f"unix:{path}"
+
+    def _collection(self, name: str) -> Any:
+        from milvus_lite.exceptions import MilvusLiteError  # noqa: PLC0415
+
+        try:
+            return self._database.get_collection(name)
+        except MilvusLiteError:
+            return None
 
     def _listen(self, base: Path | None) -> tuple[socket.socket, str]:
         if base is None:
@@ -262,17 +135,105 @@ def _end_after(seconds: float) -> None:
 
 
 def open_database(data_dir: Path) -> Any:
-    """The library's database over a directory, safe to open collections from several threads."""
-    from milvus_lite.db import MilvusLite  # noqa: PLC0415
+    """The library's database over a directory: several threads may open a collection, and reading is ours.
 
-    class Database(MilvusLite):  # type: ignore[misc]
-        _opening = threading.Lock()
+    The library makes its collections by a name in its ``db`` module, so that is where ours is put.
+    """
+    from milvus_lite import db  # noqa: PLC0415
 
+    opening = threading.Lock()
+
+    class Database(db.MilvusLite):  # type: ignore[misc]
         def get_collection(self, *arguments: Any, **options: Any) -> Any:
-            with self._opening:  # two threads that open one collection would give it two logs
+            with opening:  # two threads that open one collection would give it two logs
                 return super().get_collection(*arguments, **options)
 
+    db.Collection = _collection_class()
     return Database(str(data_dir))
+
+
+def _collection_class() -> type:
+    """The library's collection with its reads answered from a view of living rows (living.py)."""
+    from milvus_lite.analyzer.sparse import compute_tf  # noqa: PLC0415
+    from milvus_lite.engine.collection import Collection  # noqa: PLC0415
+    from milvus_lite.search.filter import evaluate_mask  # noqa: PLC0415
+
+    class LivingCollection(Collection):  # type: ignore[misc]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            self._living = Living(self, "vector", schema.SPARSE_FIELD)  # before the library starts its background work
+            super().__init__(*arguments, **options)
+
+        @property
+        def unflushed(self) -> int:
+            """Rows and deletions in memory."""
+            return int(self._memtable.size())
+
+        @property
+        def num_entities(self) -> int:
+            return self._living.view().count()
+
+        def warm_later(self) -> None:
+            """Prepare keyword searches, after the library's own work in the background."""
+            if not self._bg_closed:
+                self._bg_executor.submit(lambda: self._living.view().warm())
+
+        def _bg_compact_and_index(self) -> None:
+            super()._bg_compact_and_index()
+            self._living.view().warm()
+
+        def _passing(self, expression: str | None) -> Filter | None:
+            if not expression:
+                return None
+            compiled = self._compile_filter(expression)
+            return lambda table: evaluate_mask(compiled, table)
+
+        def query(
+            self, expr: str | None = None, output_fields: list[str] | None = None, limit: int | None = None,
+            offset: int = 0, order_by_pk: bool = False, **_: Any,
+        ) -> list[dict[str, Any]]:  # fmt: skip
+            self._require_loaded()
+            view = self._living.view()
+            found = view.select(self._passing(expr))
+            rows = view.read(found, self._fields(output_fields))
+            if order_by_pk:
+                rows.sort(key=lambda row: row[self._pk_name])
+            return rows[offset : None if limit is None else offset + limit]
+
+        def get(self, pks: list[str], output_fields: list[str] | None = None, **_: Any) -> list[dict[str, Any]]:
+            self._require_loaded()
+            view = self._living.view()
+            return view.read(view.locate(pks), self._fields(output_fields))
+
+        def search(  # noqa: PLR0917 - the library's signature
+            self, query_vectors: list[Any], top_k: int = 10, metric_type: str | None = None,
+            output_fields: list[str] | None = None, anns_field: str | None = None, expr: str | None = None,
+            offset: int = 0, **_: Any,
+        ) -> list[list[dict[str, Any]]]:  # fmt: skip
+            self._require_loaded()
+            view, passing = self._living.view(), self._passing(expr)
+            answers = []
+            for query in query_vectors:
+                if metric_type == "BM25":
+                    terms = compute_tf(self._bm25_analyzers[anns_field].analyze(query))
+                    found, sign = view.keywords(terms, top_k + offset, passing), -1.0
+                else:
+                    found, sign = view.dense(np.asarray(query, dtype=np.float32), top_k + offset, passing), 1.0
+                found = found[offset:]
+                rows = view.read(found, self._fields(output_fields))
+                answers.append(
+                    [
+                        {"id": row[self._pk_name], "distance": sign * one.score, "entity": row}
+                        for one, row in zip(found, rows, strict=True)
+                    ]
+                )
+            return answers
+
+        def _fields(self, output_fields: list[str] | None) -> list[str]:
+            """The columns to read, always with the key."""
+            known = [field.name for field in self._schema.fields]
+            return known if output_fields is None else [n for n in known if n in output_fields or n == self._pk_name]
+
+    return LivingCollection
 
 
 class _EngineLog(logging.handlers.RotatingFileHandler):

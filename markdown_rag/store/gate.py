@@ -1,0 +1,126 @@
+"""What stands between a client's call and the embedded database: token, turns, the change count, and upkeep."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from markdown_rag.store.endpoint import CHANGES_FILE
+from markdown_rag.store.rwlock import ReadersFirstLock
+
+SEARCHING_SECONDS = 5.0  # so long after a search, writers think of the next one
+
+_FREE = frozenset({"Connect", "GetVersion", "CheckHealth", "GetFlushState", "ListDatabases"})
+_READS = frozenset(
+    {
+        "Search", "HybridSearch", "Query", "DescribeCollection", "HasCollection", "ShowCollections", "DescribeIndex",
+        "GetLoadState", "GetLoadingProgress", "GetCollectionStatistics", "GetIndexState", "DescribeAlias",
+        "GetIndexBuildProgress", "ShowPartitions", "HasPartition", "GetPartitionStatistics", "GetIndexStatistics",
+    }
+)  # fmt: skip
+_ROW_WRITES = frozenset({"Insert", "Upsert", "Delete"})
+
+
+class Changes:
+    """The data directory's change count, in a file of eight bytes that every client can read without asking us."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._file = os.open(data_dir / CHANGES_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        self._count = max(int.from_bytes(os.pread(self._file, 8, 0), "little"), time.time_ns())
+        self._lock = threading.Lock()
+        self.grow()  # a write may have been stored and never counted when the last engine died
+
+    def grow(self) -> None:
+        """Count one write."""
+        with self._lock:
+            self._count += 1
+            os.pwrite(self._file, self._count.to_bytes(8, "little"), 0)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+class Upkeep:
+    """What follows a call: flushing the rows in memory before they slow searches down, and warming after a flush.
+
+    open_collection: a name to the library's collection, None if there is none.
+    """
+
+    QUIET_ROWS = 2000  # unflushed rows while nobody searches
+    SEARCHED_ROWS = 200  # unflushed rows while somebody does
+
+    def __init__(self, open_collection: Callable[[str], Any]) -> None:
+        self._open = open_collection
+        self._last_search = -SEARCHING_SECONDS
+
+    def after(self, method: str, request: Any) -> None:
+        """React to a call that was just answered; the caller still holds the turn that the call needed."""
+        if method in {"Search", "HybridSearch"}:
+            self._last_search = time.monotonic()
+        elif method in _ROW_WRITES:
+            collection = self._open(request.collection_name)
+            if collection is not None and collection.unflushed >= self._limit():
+                collection.flush()
+        elif method in {"Flush", "LoadCollection"}:
+            names = request.collection_names if method == "Flush" else [request.collection_name]
+            for collection in filter(None, map(self._open, names)):
+                collection.warm_later()
+
+    def _limit(self) -> int:
+        searching = time.monotonic() - self._last_search < SEARCHING_SECONDS
+        return self.SEARCHED_ROWS if searching else self.QUIET_ROWS
+
+
+class Gate:
+    """A gRPC interceptor (by shape): no call without the token, many readers or one writer, upkeep after each."""
+
+    def __init__(self, token: str, changes: Changes, upkeep: Upkeep) -> None:
+        self._wanted = base64.b64encode(token.encode()).decode()
+        self._changes = changes
+        self._upkeep = upkeep
+        self._lock = ReadersFirstLock()
+
+    def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
+        """Wrap the handler of one call (the interface of grpc.ServerInterceptor)."""
+        import grpc  # noqa: PLC0415 - only the engine's process needs it
+
+        handler = continuation(details)
+        if handler is None or handler.unary_unary is None:
+            return None  # unknown, or a stream: the embedded database has none
+        method = details.method.rpartition("/")[2]
+        allowed = self._authorised(details.invocation_metadata)
+
+        def guarded(request: Any, context: Any) -> Any:
+            if not allowed:
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "wrong token")
+            with self._turn(method):
+                answer = handler.unary_unary(request, context)
+                self._upkeep.after(method, request)
+            return answer
+
+        return grpc.unary_unary_rpc_method_handler(guarded, handler.request_deserializer, handler.response_serializer)
+
+    def _authorised(self, metadata: Any) -> bool:
+        return any(key == "authorization" and secrets.compare_digest(value, self._wanted) for key, value in metadata)
+
+    @contextlib.contextmanager
+    def _turn(self, method: str) -> Iterator[None]:
+        if method in _FREE:
+            yield
+        elif method in _READS:
+            with self._lock.read():
+                yield
+        else:
+            with self._lock.write():
+                try:
+                    yield
+                finally:
+                    self._changes.grow()
