@@ -88,7 +88,7 @@ class SearchAnswer:
     """Hits, best first, and what was searched.
 
     total_files, total_chunks: what the scope holds (a few seconds old at most). more: there are further hits behind
-    the last. best_score: of the best hit, or of the best match that was too far off. degraded: which way of searching
+    the last. best_score: of the surest hit, 0 without one. degraded: which way of searching
     was not used and why, "" if none. notes: what was cut or could not be checked. empty: set when there is no hit.
     seconds: how long it took.
     """

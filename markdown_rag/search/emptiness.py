@@ -10,7 +10,7 @@ from markdown_rag.search.catalog import Snapshot
 from markdown_rag.store.base import Where
 
 
-def explain(snapshot: Snapshot, where: Where, best_score: float) -> Empty:
+def explain(snapshot: Snapshot, where: Where) -> Empty:
     """The reason for an empty answer to a search of where."""
     if not snapshot.files:
         return Empty(
@@ -26,8 +26,7 @@ def explain(snapshot: Snapshot, where: Where, best_score: float) -> Empty:
     chunks = sum(entry.chunk_count for entry in files)
     return Empty(
         EmptyReason.NO_MATCH,
-        f"No match among {chunks:,} chunks of {len(files):,} files (best score {best_score:.2f}). "
-        "Try other words, or a wider scope.",
+        f"No match among {chunks:,} chunks of {len(files):,} files. Try other words, or a wider scope.",
     )
 
 

@@ -47,7 +47,7 @@ def excerpt(text: str, start_line: int, weights: Mapping[str, float], budget: in
     start_line: the file's line on which text begins. weights: the query's tokens and what each is worth. budget: UTF-8
     bytes, at least MIN_BUDGET.
     """
-    offsets = list(accumulate(map(_width, text), initial=0))
+    offsets = range(len(text) + 1) if text.isascii() else list(accumulate(map(_width, text), initial=0))
     room = max(MIN_BUDGET, budget)
     units = _body(text, [_Unit(a, b, _held(text[a:b], weights)) for a, b in _spans(text, offsets, room // 2)])
     if not units:

@@ -74,7 +74,7 @@ class Legs:
             dense = self._try_dense(where, limit) if self.dense_used else []
         finally:
             lexical = self._finish(waiting)
-        if not self.dense_used and not self.lexical_used:
+        if not self.dense_used and not self.lexical_used and self._mode is not Mode.LEXICAL:
             raise self._reason_to_stop()
         return Found(tuple(dense), tuple(lexical), len(dense) < limit and len(lexical) < limit)
 

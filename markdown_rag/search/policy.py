@@ -6,7 +6,7 @@ is how each step's effect is measured.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MAX_K = 50
 MAX_QUERY_CHARACTERS = 8_000
@@ -52,3 +52,7 @@ class SearchPolicy:
     def candidates(self, k: int) -> int:
         """How many chunks each leg is asked for at first."""
         return max(self.min_candidates, self.over_fetch * k)
+
+    def one_leg(self) -> SearchPolicy:
+        """The same without the steps that are ours: what a leg alone answers, to compare with."""
+        return replace(self, title_weight=0.0, second_chunk=0.0, coordination=0.0, identifier_words=0)

@@ -102,14 +102,18 @@ def coverage(held: Iterable[str], weights: Mapping[str, float]) -> float:
 def gate(candidates: Sequence[Candidate], weights: Mapping[str, float], policy: SearchPolicy) -> float:
     """How far keywords count for this query, 0 to 1: by the best coverage among the top keyword chunks.
 
-    One word of a longer query stands in some chunk by chance, so what counts is the coverage beyond one word.
+    One word of a longer query stands in some chunk by chance, so what counts is the coverage beyond one word. Without a
+    keyword chunk every candidate is looked at: titles count where a server has no keyword search. Without a dense one
+    there is nothing to weigh keywords against.
     """
+    if all(candidate.dense is None for candidate in candidates):
+        return 1.0
     found = [candidate for candidate in candidates if candidate.lexical is not None]
     top = sorted(found, key=lambda candidate: (-(candidate.lexical or 0.0), *_position(candidate.match)))
-    best = max((coverage(candidate.held, weights) for candidate in top[: policy.gate_top]), default=0.0)
+    best = max(coverage(candidate.held, weights) for candidate in top[: policy.gate_top] or candidates)
     words = len(weights)
     beyond = (best * words - 1) / (words - 1) if words > 1 else best
-    return _clip(beyond / policy.gate_full) if policy.gate_full else float(bool(found))
+    return _clip(beyond / policy.gate_full) if policy.gate_full else 1.0
 
 
 def title_overlap(query: Query, match: Match) -> float:
@@ -117,8 +121,8 @@ def title_overlap(query: Query, match: Match) -> float:
     wanted = frozenset(query.tokens)
     if not wanted:
         return 0.0
-    names = (_name_tokens(name) for name in (match.title, PurePosixPath(match.path).stem, *match.aliases))
-    return max((len(wanted & name) / math.sqrt(len(wanted) * len(name)) for name in names if name), default=0.0)
+    names = _names(match.title, match.path, match.aliases)
+    return max((len(wanted & name) / math.sqrt(len(wanted) * len(name)) for name in names), default=0.0)
 
 
 def score_chunks(query: Query, candidates: Sequence[Candidate], policy: SearchPolicy, spread: float) -> Scored:
@@ -179,6 +183,8 @@ def _clip(value: float) -> float:
     return min(1.0, max(0.0, value))
 
 
-@lru_cache(maxsize=20_000)
-def _name_tokens(name: str) -> frozenset[str]:
-    return frozenset(analyze(name))
+@lru_cache(maxsize=10_000)
+def _names(title: str, path: str, aliases: tuple[str, ...]) -> tuple[frozenset[str], ...]:
+    """The tokens of everything a file is called, without what has none."""
+    found = (frozenset(analyze(name)) for name in (title, PurePosixPath(path).stem, *aliases))
+    return tuple(name for name in found if name)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from markdown_rag.clock import Clock
 from markdown_rag.errors import InputError
 from markdown_rag.search import emptiness
-from markdown_rag.search.answer import Hit, SearchAnswer, SearchRequest
+from markdown_rag.search.answer import Hit, Mode, SearchAnswer, SearchRequest
 from markdown_rag.search.catalog import Catalog
 from markdown_rag.search.collecting import Collector
 from markdown_rag.search.freshness import Freshness
@@ -62,7 +62,7 @@ class Searcher:
         if request.k < 1:
             raise InputError(f"k must be from 1 to {MAX_K}, not {request.k}.", "Leave it out for 5.")
         query, k = prepare(request.query), min(request.k, MAX_K)
-        policy = self._policy if request.per_file is None else replace(self._policy, per_file=request.per_file)
+        policy = self._policy_of(request)
         places = Places(self._roots)
         legs = Legs(self._store, self._embeddings, query, self._pool, request.mode)
         collector = Collector(legs, self._catalog, query, policy, places, self._scale.spread)
@@ -81,9 +81,13 @@ class Searcher:
             best_score=max((hit.score for hit in hits), default=0.0),
             degraded=legs.degraded,
             notes=tuple(_notes(request.k, query, hits)),
-            empty=None if hits else emptiness.explain(snapshot, request.where, 0.0),
+            empty=None if hits else emptiness.explain(snapshot, request.where),
             seconds=self._clock.monotonic() - started,
         )
+
+    def _policy_of(self, request: SearchRequest) -> SearchPolicy:
+        policy = self._policy if request.mode is Mode.HYBRID else self._policy.one_leg()
+        return policy if request.per_file is None else replace(policy, per_file=request.per_file)
 
     def close(self) -> None:
         """End the threads. Safe to call twice."""

@@ -56,7 +56,7 @@ def test_a_rare_word_weighs_more_than_a_common_one(match: Make) -> None:
 )
 def test_keywords_are_trusted_by_how_much_more_than_one_word_they_cover(match: Make, held: str, trust: float) -> None:
     asked = query("a", "b", "c", "d")
-    found = ranking.gather(asked, [], [match(lexical=" ".join(held), score=1.0)])
+    found = ranking.gather(asked, [match(path="near", score=0.5)], [match(lexical=" ".join(held), score=1.0)])
     equal = dict.fromkeys("abcd", 1.0)
     assert ranking.gate(found, equal, POLICY) == pytest.approx(trust)
 
@@ -64,13 +64,15 @@ def test_keywords_are_trusted_by_how_much_more_than_one_word_they_cover(match: M
 def test_only_the_best_keyword_chunks_open_the_gate(match: Make) -> None:
     asked = query("a", "b", "c", "d")
     rows = [match(path=str(n), lexical="a b", score=9.0 - n) for n in range(3)]
-    found = ranking.gather(asked, [], [*rows, match(path="z", lexical="a b c d", score=1.0)])
+    found = ranking.gather(
+        asked, [match(path="near", score=0.5)], [*rows, match(path="z", lexical="a b c d", score=1.0)]
+    )
     equal = dict.fromkeys("abcd", 1.0)
     assert ranking.gate(found, equal, POLICY) == pytest.approx(1 / 3 / 0.6)
 
 
 def test_a_query_of_one_word_needs_no_second(match: Make) -> None:
-    found = ranking.gather(query("a"), [], [match(lexical="a", score=1.0)])
+    found = ranking.gather(query("a"), [match(path="near", score=0.5)], [match(lexical="a", score=1.0)])
     assert ranking.gate(found, {"a": 1.0}, POLICY) == 1.0
 
 
@@ -87,12 +89,23 @@ def test_a_chunk_with_more_of_the_words_beats_one_that_repeats_a_single_word(mat
         match(path="repeats", score=6.0, lexical="token"),
         match(path="holds", score=5.5, lexical="refresh token rotation"),
     ]
-    assert paths(ranked(asked, [], lexical)) == ["holds", "repeats"]
+    assert paths(ranked(asked, [match(path="near", score=0.1)], lexical))[:2] == ["holds", "repeats"]
 
 
-def test_without_keyword_matches_the_gate_is_shut(match: Make) -> None:
+def test_without_a_keyword_match_the_gate_is_shut(match: Make) -> None:
     asked = query("a")
-    assert ranking.gate(ranking.gather(asked, [match(lexical="a", score=0.9)], []), {"a": 1.0}, POLICY) == 0.0
+    assert ranking.gate(ranking.gather(asked, [match(lexical="b", score=0.9)], []), {"a": 1.0}, POLICY) == 0.0
+
+
+def test_where_a_server_has_no_keyword_search_titles_still_count(match: Make) -> None:
+    dense = [match(path="near", score=0.60), match(path="b/rollback.md", score=0.55, lexical="rollback")]
+    assert paths(ranked(query("rollback"), dense, []))[0] == "b/rollback.md"
+
+
+def test_where_only_keywords_answer_a_single_shared_word_is_enough(match: Make) -> None:
+    asked = query("vacat", "polici", "carri", "forward")
+    lexical = [match(path="z", score=6.0, lexical="forward"), match(path="a", score=2.0, lexical="carri")]
+    assert paths(ranked(asked, [], lexical)) == ["z", "a"]
 
 
 @pytest.mark.parametrize(

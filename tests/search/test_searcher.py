@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from markdown_rag.errors import EmbeddingUnavailable, InputError, StoreUnavailable
 from markdown_rag.search import ranking
-from markdown_rag.search.answer import EmptyReason, SearchRequest
+from markdown_rag.search.answer import EmptyReason, Mode, SearchRequest
 from markdown_rag.search.freshness import Freshness
 from markdown_rag.search.policy import MAX_K, SearchPolicy
 from markdown_rag.search.query import prepare
@@ -203,6 +203,23 @@ def test_with_both_ways_gone_the_reason_is_an_error(libraries) -> None:
     shelf.vectors.down = True
     with pytest.raises(EmbeddingUnavailable):
         shelf.ask("alpha")
+
+
+def test_one_leg_alone_answers_in_its_own_order(library) -> None:
+    library.add("a.md", "alpha beta gamma delta", title="Other")
+    library.add("b.md", "alpha " * 9 + "filler " * 40, title="Alpha")
+    for mode, rows in (
+        (Mode.LEXICAL, library.store.lexical("alpha", 9)),
+        (Mode.DENSE, library.store.dense(library.vectors.query("alpha"), 9)),
+    ):
+        answer = library.searcher.search(SearchRequest("alpha", mode=mode))
+        assert [hit.id for hit in answer.hits] == [row.id for row in rows]
+        assert answer.degraded == ""
+
+
+def test_signs_alone_have_no_keyword_answer(library) -> None:
+    library.add("a.md", "alpha")
+    assert library.searcher.search(SearchRequest("???", mode=Mode.LEXICAL)).hits == ()
 
 
 def test_a_query_of_signs_alone_is_answered_by_similarity(library) -> None:
