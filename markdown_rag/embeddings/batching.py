@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from markdown_rag.clock import Clock, StopSignal
 from markdown_rag.embeddings.assembly import Assembly
 from markdown_rag.embeddings.base import Embedder, Role
+from markdown_rag.embeddings.batch import BatchOutcome
 from markdown_rag.embeddings.line import Line
 from markdown_rag.embeddings.retry import BatchPolicy
-from markdown_rag.embeddings.run import BatchOutcome, OnDone, OnVectors, Run
+from markdown_rag.embeddings.run import OnDone, OnVectors, Run
 
 __all__ = ["BatchOutcome", "BatchPolicy", "Batcher"]
 
@@ -48,6 +49,10 @@ class Batcher:
     def largest(self) -> int:
         """Texts a request that the provider takes, as far as is known."""
         return self._line.most
+
+    def close(self) -> None:
+        """End every run; nothing is sent from now on."""
+        self._line.closed = True
 
     def join(self, seconds: float) -> bool:
         """Wait for the requests under way; whether all of them have ended."""

@@ -15,7 +15,7 @@ class Line:
     """The line to one provider. Thread-safe.
 
     proved: it has answered before. distrusted: the last query waited in vain. most: texts a request, as chosen, as
-    documented or as learned.
+    documented or as learned. closed: nothing more is sent, and every run ends.
     """
 
     def __init__(self, embedder: Embedder, policy: BatchPolicy, clock: Clock) -> None:
@@ -26,6 +26,7 @@ class Line:
         self.most = _lower(policy.items, embedder.limits.items)
         self.proved = False
         self.distrusted = False
+        self.closed = False
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
 

@@ -44,15 +44,15 @@ class LocalEmbedder:
 
     def _loaded(self) -> Any:
         """The model; its parts are loaded here, under the lock, since its own lazy loading is not thread-safe."""
-        if self._model is None:
-            with self._lock:
-                if self._model is None:
-                    self._model = _load()
-        return self._model
+        with self._lock:
+            if self._model is None:
+                self._model = _load()
+            return self._model
 
     def close(self) -> None:
         """Let go of the model's memory; a later request loads it again."""
-        self._model = None
+        with self._lock:
+            self._model = None
 
 
 def _load() -> Any:

@@ -16,7 +16,7 @@ from markdown_rag.clock import Clock
 from markdown_rag.embeddings.base import Role
 
 ASK_LATER = float("inf")
-_PAUSE_FIRST_S = 0.5
+_PAUSE_FIRST_S = 0.2
 _PAUSE_MOST_S = 30.0
 
 

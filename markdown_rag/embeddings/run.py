@@ -19,6 +19,7 @@ from markdown_rag.clock import StopSignal
 from markdown_rag.embeddings.answers import NOT_FINITE, Answer, check
 from markdown_rag.embeddings.assembly import Assembly
 from markdown_rag.embeddings.base import EmbeddingThrottled, Role, Vector
+from markdown_rag.embeddings.batch import Batch, BatchOutcome, Report
 from markdown_rag.embeddings.line import Line
 from markdown_rag.embeddings.pace import ASK_LATER, Ticket
 from markdown_rag.embeddings.packing import pack
@@ -31,38 +32,8 @@ OnDone = Callable[[int], None]
 
 RESUME = "Check that it is reachable; what was embedded is kept and the next run goes on from there."
 _PROBE = "probe"
-_TICK_S = 0.1  # how often a waiting run looks at its stop signal
+_TICK_S = 0.1  # how often a waiting run looks whether it is to end
 _DRAIN_S = 0.3  # how long a run that ends early waits for answers that are already on their way
-
-
-@dataclass(frozen=True, slots=True)
-class BatchOutcome:
-    """vectors[i]: of texts[i], unit length, or None where refused[i] says why."""
-
-    vectors: list[Vector | None]
-    refused: dict[int, str]
-
-
-@dataclass(slots=True, eq=False)
-class _Batch:
-    """Pieces that travel together; none of them is the probe.
-
-    not_before: monotonic seconds. seen: the run's successes when the batch failed before.
-    """
-
-    pieces: list[int]
-    split: Split | None = None
-    attempts: int = 0
-    not_before: float = 0.0
-    seen: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Report:
-    """What a request's thread says about one sending of a batch."""
-
-    batch: _Batch
-    result: Answer | EmbeddingError
 
 
 @dataclass(slots=True, eq=False)
@@ -76,10 +47,10 @@ class Run:
     on_vectors: OnVectors | None
     dimension: int
     texts: Assembly
-    ready: deque[_Batch] = field(default_factory=deque)
-    resting: list[_Batch] = field(default_factory=list)
-    suspects: list[tuple[_Batch, EmbeddingError]] = field(default_factory=list)
-    inbox: SimpleQueue[_Report | None] = field(default_factory=SimpleQueue)
+    ready: deque[Batch] = field(default_factory=deque)
+    resting: list[Batch] = field(default_factory=list)
+    suspects: list[tuple[Batch, EmbeddingError]] = field(default_factory=list)
+    inbox: SimpleQueue[Report | None] = field(default_factory=SimpleQueue)
     lock: threading.Lock = field(default_factory=threading.Lock)
     flying: int = 0
     successes: int = 0
@@ -91,7 +62,7 @@ class Run:
         """Send everything; returns or raises as ``Batcher.embed`` says."""
         line = self.line
         self.progress_at = line.clock.monotonic()
-        self.ready.extend(_Batch(p) for p in pack(self.texts.sizes, line.embedder.limits, line.most))
+        self.ready.extend(Batch(p) for p in pack(self.texts.sizes, line.embedder.limits, line.most))
         self._done(len(self.texts.refused))
         line.pace.listen(self.inbox)
         try:
@@ -111,6 +82,8 @@ class Run:
     def _may_go_on(self) -> None:
         """Raise if somebody asked to stop, or if there is neither answer nor failure for longer than any patience."""
         self.stop.check()
+        if self.line.closed:
+            raise Cancelled("The program is shutting down.")
         if (silent := self._silent_s()) > self._bound_s():
             raise EmbeddingUnavailable(f"The embedding provider has not answered for {silent:.0f} seconds.", RESUME)
 
@@ -151,15 +124,15 @@ class Run:
             )
         return seconds
 
-    def _fitting(self, batch: _Batch) -> _Batch:
+    def _fitting(self, batch: Batch) -> Batch:
         """The batch, cut to the size that the provider is known to take; the rest stays ready."""
         most = self.line.most
         if len(batch.pieces) <= most:
             return batch
-        self.ready.appendleft(_Batch(batch.pieces[most:], batch.split))
-        return _Batch(batch.pieces[:most], batch.split)
+        self.ready.appendleft(Batch(batch.pieces[most:], batch.split))
+        return Batch(batch.pieces[:most], batch.split)
 
-    def _send(self, batch: _Batch, ticket: Ticket) -> None:
+    def _send(self, batch: Batch, ticket: Ticket) -> None:
         """In the request's own thread: ask, judge, report."""
         pace = self.line.pace
         texts = [self.texts.pieces[piece] for piece in batch.pieces] or [_PROBE]
@@ -175,10 +148,10 @@ class Run:
             result = error
         finally:
             # In this order: a failure that ends the run is known before its place sends another request.
-            self._deliver(_Report(batch, result))
+            self._deliver(Report(batch, result))
             pace.end(ticket)
 
-    def _deliver(self, report: _Report) -> None:
+    def _deliver(self, report: Report) -> None:
         with self.lock:
             if not self.over:
                 self.inbox.put(report)
@@ -189,7 +162,7 @@ class Run:
     def _wait(self, seconds: float) -> None:
         """Until a request reports, a place may be free, time has passed or somebody stops."""
         if not self.flying and seconds != ASK_LATER:
-            self.line.clock.wait(self.stop.event, seconds)
+            self.line.clock.wait(self.stop.event, min(_TICK_S, seconds))
             return
         try:
             report = self.inbox.get(timeout=min(_TICK_S, max(0.001, seconds)))
@@ -213,13 +186,13 @@ class Run:
             while not self.inbox.empty():
                 self._keep(self.inbox.get())
 
-    def _keep(self, report: _Report | None) -> None:
+    def _keep(self, report: Report | None) -> None:
         if report is not None:
             self.flying -= 1
             if isinstance(report.result, Answer):
                 self._take(report.batch, report.result)
 
-    def _settle(self, report: _Report) -> None:
+    def _settle(self, report: Report) -> None:
         self.flying -= 1
         if isinstance(report.result, Answer):
             self.line.proved = True
@@ -232,7 +205,7 @@ class Run:
         else:
             self._failed(report.batch, report.result)
 
-    def _take(self, batch: _Batch, answer: Answer) -> None:
+    def _take(self, batch: Batch, answer: Answer) -> None:
         """Hand over the vectors of a batch; rows that are no vectors refuse their texts."""
         good = [row for row, usable in enumerate(answer.usable) if usable and batch.pieces]
         complete = self.texts.add([batch.pieces[row] for row in good], [answer.vectors[row] for row in good])
@@ -242,7 +215,7 @@ class Run:
         self._learn(batch, embedded=True)
         self._done(len(complete) + sum(self.texts.refuse(piece, NOT_FINITE) for piece in bad))
 
-    def _failed(self, batch: _Batch, failure: EmbeddingError) -> None:
+    def _failed(self, batch: Batch, failure: EmbeddingError) -> None:
         if not batch.pieces and not self.suspects:
             return  # a probe that was overtaken by a real answer
         now = self.line.clock.monotonic()
@@ -254,7 +227,7 @@ class Run:
         elif decision.action is Action.PROBE:
             self.suspects.append((batch, failure))
             if len(self.suspects) == 1:
-                self.ready.appendleft(_Batch([]))
+                self.ready.appendleft(Batch([]))
         elif decision.action is Action.HALVE:
             self._halve(batch)
         elif decision.action is Action.REFUSE:
@@ -263,7 +236,7 @@ class Run:
         else:
             raise failure
 
-    def _case(self, batch: _Batch, now: float) -> Case:
+    def _case(self, batch: Batch, now: float) -> Case:
         policy = self.line.policy
         patience = policy.patience_s if self.line.proved else policy.first_patience_s
         return Case(
@@ -286,14 +259,14 @@ class Run:
             else:
                 self._failed(batch, failure)
 
-    def _halve(self, batch: _Batch) -> None:
+    def _halve(self, batch: Batch) -> None:
         middle = len(batch.pieces) // 2
         split = Split(len(batch.pieces), batch.split)
         tried = max(0, batch.attempts - 2)  # halves of what broke a provider break it at most twice more each
         for pieces in (batch.pieces[middle:], batch.pieces[:middle]):
-            self.ready.appendleft(_Batch(pieces, split, tried, seen=batch.seen))
+            self.ready.appendleft(Batch(pieces, split, tried, seen=batch.seen))
 
-    def _learn(self, batch: _Batch, *, embedded: bool) -> None:
+    def _learn(self, batch: Batch, *, embedded: bool) -> None:
         learned = batch.split.settle(len(batch.pieces), embedded=embedded) if batch.split else 0
         if learned:
             self.line.most = min(self.line.most, learned)

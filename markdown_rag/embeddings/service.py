@@ -140,7 +140,8 @@ class Embeddings:
         return self._cache.known(self.card.fingerprint(Role.DOCUMENT), hashes)
 
     def close(self) -> None:
-        """Let go of the provider's connections and of the cache. Safe to call twice."""
+        """End what is under way, let go of the provider's connections and of the cache. Safe to call twice."""
+        self._batcher.close()
         self._embedder.close()
         self._batcher.join(_LEAVE_S)
         self._cache.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -199,20 +198,17 @@ def test_a_provider_that_never_answers_is_given_up_within_the_first_patience(
     assert clock.monotonic() - started < 30
 
 
-def test_a_stop_is_obeyed_within_a_second_while_the_provider_hangs(stub: StubServer, make: Make) -> None:
+def test_a_stop_is_obeyed_while_the_provider_hangs(stub: StubServer, make: Make) -> None:
     stub.control(hang=True)
-    embedder = make()
+    embedder = make(timeout_s=60.0)
     b = Batcher(embedder, BatchPolicy(items=5), SystemClock())
     stop = StopSignal()
     threading.Thread(target=lambda: (stub.state.open_requests.wait(5), stop.stop("Enough.")), daemon=True).start()
-    stub.state.open_requests.wait(0)
     with pytest.raises(Cancelled, match="Enough"):
         documents(b, stop=stop)
-    stopped = time.monotonic()
     assert stub.stats()["ok"] == 0
-    embedder.close()  # breaks the hung requests off
+    embedder.close()  # breaks off what would hang for a minute
     assert b.join(5)
-    assert time.monotonic() - stopped < 5  # not the ten seconds of the requests' own timeout
 
 
 def test_what_arrives_after_a_stop_is_still_handed_over(stub: StubServer, make: Make) -> None:

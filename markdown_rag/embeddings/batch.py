@@ -1,0 +1,40 @@
+"""What travels between a run and its requests: batches out, reports back, an outcome in the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markdown_rag.embeddings.answers import Answer
+from markdown_rag.embeddings.base import Vector
+from markdown_rag.embeddings.splits import Split
+from markdown_rag.errors import EmbeddingError
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """vectors[i]: of texts[i], unit length, or None where refused[i] says why."""
+
+    vectors: list[Vector | None]
+    refused: dict[int, str]
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Pieces that travel together; none of them is the probe.
+
+    not_before: monotonic seconds. seen: the run's successes when the batch failed before.
+    """
+
+    pieces: list[int]
+    split: Split | None = None
+    attempts: int = 0
+    not_before: float = 0.0
+    seen: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a request's thread says about one sending of a batch."""
+
+    batch: Batch
+    result: Answer | EmbeddingError
