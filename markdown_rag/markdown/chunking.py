@@ -35,6 +35,7 @@ TitleSource = Literal["frontmatter", "heading", "stem"]
 Gap = tuple[int, int, str]  # start, end, reason
 EMPTY = "empty"
 _CHARS_PER_TOKEN = 5  # a longer section is hardly whole: it is not counted twice
+_FEW = 24  # characters of a text that is one blob, where nothing else can be embedded
 # What is left of a text that holds nothing but structure: rules, fences, markers.
 _STRUCTURE = re.compile(r"[\s!-/:-@\[-`{-~\ufffd\u2060]*")
 
@@ -260,7 +261,7 @@ class _Chunker:
         closing = piece.atoms[-1].closing
         whole = piece.atoms[0].prefix + body + (f"\n{closing}" if closing else "")
         parts = [part for part in (self.heads.of(piece.path)[0], whole) if part.strip()]
-        return "\n".join(parts) or self.title
+        return "\n".join(parts) or self.text[piece.start : piece.end].strip()[:_FEW]
 
     def _chunk(self, number: int, passage: _Passage) -> Chunk:
         lines = self.decoded.lines
@@ -292,8 +293,8 @@ class _Chunker:
         start, end = 0, self.front.end
         if not self.text.startswith("{"):
             start, end = self.text.find("\n") + 1, self.text.rfind("\n", 0, end - 1) + 1
-        names = ", ".join(self.front.aliases + self.tags)
-        words = "\n".join(part for part in (self.title, self.front.description or names) if part)
+        parts = self.heads.title, self.front.description or ", ".join(self.front.aliases + self.tags)
+        words = "\n".join(part for part in parts if part)
         first, last, _ = cut(words, 0, len(words), self.policy.max_tokens)[0]
         embedded = words[first:last].strip()
         return _Passage((), start, min(end, start + MAX_FRONT), "", embedded, self.front.description)

@@ -47,11 +47,12 @@ _FOLDABLE = re.compile(
 _CJK = (
     "\u1100-\u11ff\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e"
     "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7c6\ud7cb-\ud7fb"
-    "\uf900-\ufa6d\ufa70-\ufad9\U00020000-\U0002fa1d"
+    "\uf900-\ufa6d\ufa70-\ufad9\U00020000-\U0002a6dd\U0002a700-\U0002b734\U0002b740-\U0002b81d\U0002b820-\U0002cea1"
+    "\U0002ceb0-\U0002ebe0\U0002f800-\U0002fa1d"
 )
 _SEA_MARKS = "\U00030500-\U000305ff\U00030700-\U0003079f\U00030e80-\U00030eff"
 _SEA = (
-    "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0eb3\u0ebd-\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f"
+    "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81\u0e82\u0e84\u0e86-\u0e8a\u0e8c-\u0ea3\u0ea5\u0ea7-\u0eb0\u0eb2\u0eb3\u0ebd\u0ec0-\u0ec4\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f"
     "\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1780-\u17b3\u17d7\u17dc"
 )
 # The bounds keep every match, and with it the cache's keys, short.
@@ -64,7 +65,8 @@ _CLUSTER = re.compile(f"[{_SEA}][{_SEA_MARKS}]*|[{_SEA_MARKS}]+")
 _SEA_CHAR = re.compile(f"[{_SEA}{_SEA_MARKS}]")
 _JOINTS = re.compile(r"[.\-/:+#]+")
 _NO_WORD = re.compile(r"\W+")
-_HUMPS = re.compile(r"[0-9]+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
+_HUMPS = re.compile(r"[0-9]+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_DIGITS = re.compile(r"\d+|[^\W\d_]+")
 _SIGNS = {"++": "_plusplus", "#": "_sharp"}
 
 STOP_WORDS = frozenset(
@@ -113,8 +115,9 @@ def _analyzed(text: str, stop: frozenset[str] = frozenset()) -> list[str]:
     words = (_ASCII if text.isascii() else _ANY).findall(text)
     if stop:
         words = [word for word in words if word.casefold() not in stop]
-    found = map(_word, words) if text.isascii() else (_run(word) if _RUN.match(word) else _word(word) for word in words)
-    return [token for token in found if token]
+    if text.isascii() or not _RUN.search(text):
+        return list(filter(None, map(_word, words)))
+    return [token for word in words if (token := _run(word) if _RUN.match(word) else _word(word))]
 
 
 def _run(run: str) -> str:
@@ -152,7 +155,7 @@ def _part(part: str) -> list[str]:
     sides = [side for side in part.split("_") if side]
     found = [part.strip("_")] if len(sides) > 1 else []
     for side in sides:
-        humps = _HUMPS.findall(side)
+        humps = (_HUMPS if side.isascii() else _DIGITS).findall(side)
         found.append(_stem(side.casefold()))
         if len(humps) > 1:
             found += [_stem(hump.casefold()) for hump in humps if len(hump) > 1 or hump.isdigit()]

@@ -59,19 +59,17 @@ def pack(atoms: list[Atom], room: int, cutter: Cutter) -> list[tuple[Atom, ...]]
     target = left / max(1, -(-left // room))
     runs: list[tuple[Atom, ...]] = []
     current: list[Atom] = []
-    cost = 0
+    filled = 0
     for atom in atoms:
-        grown = cost + atom.tokens
-        full = current and (
-            grown + _closing_cost(atom) > room
-            or grown - atom.tokens / 2 > target
-            or not cutter.bytes_fit(current[0].first, atom.end)
-        )
-        if full:
-            runs.append(tuple(current))
-            left -= sum(done.tokens for done in current)
-            target = left / max(1, -(-left // room))
-            current, cost = [], 0
-        cost += atom.tokens + (0 if current else atom.opening)
+        if current:
+            grown = filled + atom.tokens
+            over = current[0].opening + grown + _closing_cost(atom) > room
+            enough = grown - atom.tokens / 2 > target
+            if over or enough or not cutter.bytes_fit(current[0].first, atom.end):
+                runs.append(tuple(current))
+                left -= filled
+                target = left / max(1, -(-left // room))
+                current, filled = [], 0
+        filled += atom.tokens
         current.append(atom)
     return [*runs, tuple(current)] if current else runs

@@ -46,6 +46,8 @@ def cut(text: str, start: int, end: int, room: int, html: bool = False) -> list[
         near = char + len(data[byte:wish].decode("utf-8", "ignore"))
         far = near + len(data[byte + len(segment[char:near].encode()) : last].decode("utf-8", "ignore"))
         border = _border(segment, (char, near, far), borders)
+        if border >= len(segment):
+            break  # the rest is one character
         byte += len(segment[char:border].encode())
         following = bisect_right(ends, byte)
         parts.append(
