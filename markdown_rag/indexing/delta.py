@@ -126,7 +126,7 @@ def refuse_deletions(paths: tuple[str, ...], total: int, root: str) -> GuardErro
     """The error of a run that would remove too much. total: files of the workspace that are indexed."""
     named = ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
     return GuardError(
-        f"{len(paths)} of {total} indexed files are gone from {root}; nothing was removed from the index: {named}.",
-        "If they were really deleted, index again with confirm_deletions. If a disk is missing, mount it first.",
+        f"{len(paths)} of {total} indexed files are gone from {root}, or left out now; nothing was removed: {named}.",
+        "If that is right, index again with confirm_deletions. If a disk is missing, mount it first.",
         paths,
     )

@@ -73,7 +73,9 @@ class Indexer:
         """
         started = self._clock.monotonic()
         progress.phase = Phase.SCAN
+        progress.note = "waiting for the store"
         self._store.ensure()
+        progress.note = ""
         found = survey(
             canonical(scope),
             scanning,

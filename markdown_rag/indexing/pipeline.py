@@ -7,10 +7,10 @@ point leaves the old or the new text findable (I3); what it leaves behind the ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from markdown_rag.clock import Clock
+from markdown_rag.clock import Clock, StopSignal
 from markdown_rag.embeddings.base import Vector
 from markdown_rag.embeddings.service import DocumentOutcome
 from markdown_rag.errors import StoreLimitError
@@ -22,7 +22,7 @@ from markdown_rag.indexing.report import Exclusion, Phase, Problem, ProblemKind,
 from markdown_rag.indexing.stages import Batch, Context, Embedded, Prepared
 from markdown_rag.indexing.statcache import Intent, StatCache
 from markdown_rag.indexing.survey import Survey, where
-from markdown_rag.store.base import FileEntry, Record, Store, Where
+from markdown_rag.store.base import FileEntry, Record, RowKey, Store, Where
 
 SLICE_ROWS = 500  # rows between two looks at the stop signal
 FLUSH_ROWS = 200  # a search pays about 80 us for each row that was not flushed; a flush costs 0.3 s and more
@@ -65,7 +65,7 @@ class Writer:
         scope, scan = run.survey.scope, run.survey.scan
         if self.cache.is_swept(run.workspace, self.store.collection):
             return ()
-        keys = self.store.keys(where(scope))
+        keys = _until_stopped(self.store.keys(where(scope)), run.context.stop)
         remains = reconcile.sweep(keys, run.survey.catalog, self.clock.now_ns(), scan.protects)
         if not (remains.young or scan.unreadable or scope.path) and scope.recursive:
             self.cache.mark_swept(run.workspace, self.store.collection)
@@ -202,6 +202,12 @@ class Writer:
                 self.store.delete(ids)
         run.written += len(rest) + len(commits)
         return len(rest) + len(commits)
+
+
+def _until_stopped(keys: Iterable[RowKey], stop: StopSignal) -> Iterator[RowKey]:
+    for key in keys:
+        stop.check()
+        yield key
 
 
 def _fail(report: Report, path: str, reason: str) -> None:

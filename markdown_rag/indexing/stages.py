@@ -145,6 +145,7 @@ def embed(
             yield Embedded(batch, None)
             continue
         context.progress.phase = Phase.EMBED
+        context.progress.note = "waiting for the embedding provider"
         started = context.clock.monotonic()
         unknown = {chunk.text_hash: chunk for chunk in chunks}
         if use_cache:
@@ -157,6 +158,7 @@ def embed(
             partial(_count, context.progress),
             use_cache=use_cache,
         )
+        context.progress.note = ""
         context.seconds["embed"] += context.clock.monotonic() - started
         yield Embedded(batch, outcome, sum(tokens.count(chunk.embed_text) for chunk in unknown.values()))
 

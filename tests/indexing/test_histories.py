@@ -109,5 +109,5 @@ class Histories(RuleBasedStateMachine):
             shutil.rmtree(self.base)
 
 
-Histories.TestCase.settings = settings(max_examples=12, stateful_step_count=14, deadline=None)
+Histories.TestCase.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
 TestHistories = Histories.TestCase

@@ -358,7 +358,7 @@ def test_a_stop_keeps_what_is_stored_and_the_next_run_pays_only_for_the_rest(tmp
 
 def test_a_stop_is_seen_while_the_provider_hangs(bench: Bench) -> None:
     bench.note("a.md")
-    asked, release, stop = threading.Event(), threading.Event(), StopSignal()
+    asked, release, stop, progress = threading.Event(), threading.Event(), StopSignal(), Progress()
 
     def hang(_: Sequence[str]) -> None:
         asked.set()
@@ -369,13 +369,14 @@ def test_a_stop_is_seen_while_the_provider_hangs(bench: Bench) -> None:
 
     def index() -> None:
         try:
-            bench.run(stop=stop)
+            bench.run(stop=stop, progress=progress)
         except Cancelled as error:
             outcome.append(error)
 
     runner = threading.Thread(target=index)
     runner.start()
     assert asked.wait(30)
+    assert progress.note == "waiting for the embedding provider"
     stop.stop()
     runner.join(30)
     assert not runner.is_alive()
