@@ -206,8 +206,8 @@ class _Chunker:
         if whole and end - start <= room * _CHARS_PER_TOKEN:
             tokens = self.cutter.tokens(start, end)
             if tokens <= room:
-                return [Piece((Atom(start, end, tokens, start),), path)]
-        return [Piece(run, path) for run in pack(self.cutter.atoms(blocks, start, end, room), room, self.cutter)]
+                return [Piece.of((Atom(start, end, tokens, start),), path)]
+        return [Piece.of(run, path) for run in pack(self.cutter.atoms(blocks, start, end, room), room, self.cutter)]
 
     def _merged(self, pieces: list[Piece]) -> list[Piece]:
         """Small neighbours joined in order, as far as they fit."""
@@ -246,7 +246,7 @@ class _Chunker:
         if len(piece.atoms) > 1:
             return [part for half in piece.halves() for part in self._settled(half)]
         atoms = self.cutter.smaller(piece.atoms[0], excess)
-        return [part for atom in atoms for part in self._settled(Piece((atom,), piece.path))] or [piece]
+        return [part for atom in atoms for part in self._settled(Piece.of((atom,), piece.path))] or [piece]
 
     def _room(self, path: tuple[str, ...]) -> int:
         """Tokens left for a chunk's own text."""

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import accumulate
 
 REPLACEMENT = "\ufffd"
 WORD_JOINER = "\u2060"  # what Unicode recommends for a U+FEFF that is no byte order mark
@@ -209,7 +210,8 @@ def _trace(data: bytes, mark: int, encoding: str, raw: str, warnings: tuple[str,
             notes.append(f"{text.count(char)} {name} were replaced.")
             text = text.replace(char, stand_in)
     checkpoints = () if len(raw) == len(data) - mark else _checkpoints(raw, encoding, errors, mark)
-    newlines = tuple(match.start() for match in re.finditer("\n", text))
+    ends = accumulate(len(line) + 1 for line in text.split("\n"))
+    newlines = tuple(end - 1 for end in ends)[:-1]
     lines = LineMap(raw, encoding, errors, mark, len(data), extras, newlines, checkpoints)
     return Decoded(text, encoding, tuple(notes), lines)
 

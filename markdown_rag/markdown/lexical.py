@@ -24,6 +24,7 @@ _SHIFT = 0x30000 - 0x0900
 _INDIC = range(0x0900, 0x1800)
 
 
+@lru_cache(maxsize=1)
 def _fold_table() -> dict[int, int | str | None]:
     """What is folded before words are found: invisible characters, optional marks, spelling variants."""
     table: dict[int, int | str | None] = {}
@@ -39,10 +40,9 @@ def _fold_table() -> dict[int, int | str | None]:
     return table
 
 
-_FOLD = _fold_table()
-_FOLDABLE = re.compile(
-    "[\u00ad\u0300-\u036f\u0483-\u0489\u0591-\u08ff\u0900-\u1fff\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20d0-\u20f0"
-    "\u302a-\u302f\u3099\u309a\ua66f-\uabff\ufb1e\ufe00-\ufe2f\ufeff]"
+_FOLDABLE = (
+    "\u00ad\u0300-\u036f\u0483-\u0489\u0591-\u08ff\u0900-\u1fff\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20d0-\u20f0"
+    "\u302a-\u302f\u3099\u309a\ua66f-\uabff\ufb1e\ufe00-\ufe2f\ufeff"
 )
 _CJK = (
     "\u1100-\u11ff\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e"
@@ -61,6 +61,7 @@ _ASCII = re.compile(_JOINED.replace("L", r"\w"), re.ASCII)
 _LETTER = f"[^\\W{_CJK}{_SEA}{_SEA_MARKS}]"
 _ANY = re.compile(f"{_JOINED.replace('L', _LETTER)}|[{_CJK}]+|[{_SEA}{_SEA_MARKS}]+")
 _RUN = re.compile(f"[{_CJK}{_SEA}{_SEA_MARKS}]")
+_SPECIAL = re.compile(f"[{_FOLDABLE}{_CJK}]")  # what most texts hold nothing of
 _CLUSTER = re.compile(f"[{_SEA}][{_SEA_MARKS}]*|[{_SEA_MARKS}]+")
 _SEA_CHAR = re.compile(f"[{_SEA}{_SEA_MARKS}]")
 _JOINTS = re.compile(r"[.\-/:+#]+")
@@ -90,32 +91,26 @@ def _stemmer() -> Any:
 
 def analyze(text: str, query: bool = False) -> str:
     """The tokens of a text joined by blanks. query drops English stop words, unless nothing else is there."""
-    return " ".join(tokens(text, query)) if query else " ".join(_analyzed(_normalise(text)))
+    found = _analyzed(text, STOP_WORDS) if query else []
+    return " ".join(found or _analyzed(text))
 
 
 def tokens(text: str, query: bool = False) -> list[str]:
     """The tokens of a text, in order, with doubles."""
-    folded = _normalise(text)
-    if query:
-        kept = [token for token in " ".join(_analyzed(folded, STOP_WORDS)).split(" ") if token]
-        if kept:
-            return kept
-    return [token for token in " ".join(_analyzed(folded)).split(" ") if token]
-
-
-def _normalise(text: str) -> str:
-    if text.isascii():
-        return text
-    text = unicodedata.normalize("NFKC", text)
-    return text.translate(_FOLD) if _FOLDABLE.search(text) else text
+    return analyze(text, query).split()
 
 
 def _analyzed(text: str, stop: frozenset[str] = frozenset()) -> list[str]:
     """The token strings of each word or run, each one or more tokens joined by blanks."""
+    plain = text.isascii()
+    if not plain:
+        text = unicodedata.normalize("NFKC", text)
+        plain = not _SPECIAL.search(text)
+        text = text if plain else text.translate(_fold_table())
     words = (_ASCII if text.isascii() else _ANY).findall(text)
     if stop:
         words = [word for word in words if word.casefold() not in stop]
-    if text.isascii() or not _RUN.search(text):
+    if plain:
         return list(filter(None, map(_word, words)))
     return [token for word in words if (token := _run(word) if _RUN.match(word) else _word(word))]
 

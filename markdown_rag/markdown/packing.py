@@ -10,10 +10,19 @@ from markdown_rag.markdown.tokens import count
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Neighbouring atoms of one section, or of several that were merged; path is the heading path they share."""
+    """Neighbouring atoms of one section, or of several that were merged; path is the heading path they share.
+
+    tokens: of the text itself, without prefix, overlap and closing line.
+    """
 
     atoms: tuple[Atom, ...]
     path: tuple[str, ...]
+    tokens: int
+
+    @classmethod
+    def of(cls, atoms: tuple[Atom, ...], path: tuple[str, ...]) -> Piece:
+        """A piece of these atoms."""
+        return cls(atoms, path, sum(atom.tokens for atom in atoms))
 
     @property
     def start(self) -> int:
@@ -26,11 +35,6 @@ class Piece:
         return self.atoms[-1].end
 
     @property
-    def tokens(self) -> int:
-        """Tokens of the text itself."""
-        return sum(atom.tokens for atom in self.atoms)
-
-    @property
     def cost(self) -> int:
         """Tokens of the text with prefix, overlap and closing line."""
         return self.atoms[0].opening + self.tokens + _closing_cost(self.atoms[-1])
@@ -41,12 +45,12 @@ class Piece:
 
     def joined(self, other: Piece, path: tuple[str, ...]) -> Piece:
         """This piece and the one that follows it, under the path they share."""
-        return Piece(self.atoms + other.atoms, path)
+        return Piece(self.atoms + other.atoms, path, self.tokens + other.tokens)
 
     def halves(self) -> tuple[Piece, Piece]:
         """Two pieces of its atoms; it has at least two."""
         middle = len(self.atoms) // 2
-        return Piece(self.atoms[:middle], self.path), Piece(self.atoms[middle:], self.path)
+        return Piece.of(self.atoms[:middle], self.path), Piece.of(self.atoms[middle:], self.path)
 
 
 def _closing_cost(atom: Atom) -> int:
