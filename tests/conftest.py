@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from markdown_rag.settings import describe
+from tests.standalone import standalone
 
 SHARED_VARIABLE = "MARKDOWN_RAG_TEST_SHARED"
 _MARK = "MARKDOWN_RAG_TEST_RUN"  # inherited by every process a test starts, however detached
@@ -47,6 +48,13 @@ def shared() -> Path:
     if not given or not Path(given).is_dir():
         pytest.skip(f"{SHARED_VARIABLE} names no directory")
     return Path(given).resolve()
+
+
+@pytest.fixture(scope="session")
+def milvus_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real Milvus Standalone that lasts for the whole run; started when the first test asks for it."""
+    with standalone(tmp_path_factory.mktemp("milvus")) as address:
+        yield address
 
 
 @pytest.fixture(autouse=True)
