@@ -98,6 +98,7 @@ def told(decision: Decision) -> str:
         ("queued a force", "a confirm", "join j1 force confirm"),
         ("queued a nocache", "a force", "join j1 force nocache"),
         ("queued a confirm", "a force", "join j1 force confirm"),
+        ("queued a", "a verify", "join j1 verify"),
         ("queued .", "a force", "after j1"),
         ("queued . force", "a force", "join j1 force"),
         ("queued . force", "a force nocache", "after j1"),
