@@ -14,7 +14,7 @@ import unicodedata
 import uuid
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from markdown_rag.errors import InputError, WorkspaceError
 
@@ -149,25 +149,17 @@ def open_root(given: str, shared_id: str = "") -> Workspace:
 def relative_to(workspace: Workspace, given: str) -> str:
     """The relative POSIX path of what a user named inside a workspace; "" for the root itself.
 
-    Takes absolute and relative spellings, ``.``, ``..``, a trailing slash, other Unicode forms and links whose
-    target is inside. Raises InputError for what lies outside.
+    Takes absolute and relative spellings, ``.``, ``..``, a trailing slash, and links, which stand for what they lead
+    to. Raises InputError for what lies outside.
     """
     if "\0" in given:
         raise InputError("The path holds a NUL character.", "Give the path as text.")
-    expanded = os.path.expanduser(given)
-    joined = os.path.normpath(os.path.join(workspace.root, expanded))
-    real = os.path.realpath(joined)
+    real = os.path.realpath(os.path.join(workspace.root, os.path.expanduser(given)))
     root = str(workspace.root)
-    for candidate in (joined, real):
-        if candidate == root:
-            return ""
-        if candidate.startswith(root.rstrip(os.sep) + os.sep) and _stays_inside(candidate, root):
-            return PurePosixPath(os.path.relpath(candidate, root).replace(os.sep, "/")).as_posix()
-    raise InputError(
-        f"{given} is outside the workspace {root}.", "Name a folder or file inside it, absolute or relative to it."
-    )
-
-
-def _stays_inside(candidate: str, root: str) -> bool:
-    real = os.path.realpath(candidate)
-    return real == root or real.startswith(root.rstrip(os.sep) + os.sep)
+    if real == root:
+        return ""
+    if not real.startswith(root.rstrip(os.sep) + os.sep):
+        raise InputError(
+            f"{given} is outside the workspace {root}.", "Name a folder or file inside it, absolute or relative to it."
+        )
+    return os.path.relpath(real, root).replace(os.sep, "/")

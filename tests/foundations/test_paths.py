@@ -75,6 +75,12 @@ def test_a_link_that_leaves_the_workspace_is_outside(vault: Workspace, tmp_path:
         relative_to(vault, "door/secret.md")
 
 
+def test_a_link_inside_the_workspace_stands_for_what_it_leads_to(vault: Workspace) -> None:
+    (vault.root / "current").symlink_to(vault.root / "notes")
+    assert relative_to(vault, "current/a.md") == "notes/a.md"
+    assert relative_to(vault, str(vault.root / "current")) == "notes"
+
+
 def test_the_root_of_the_file_system_and_the_home_directory_are_refused_with_a_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
