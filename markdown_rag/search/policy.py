@@ -26,7 +26,7 @@ class SearchPolicy:
     dense_spread: the least distance between best and worst similarity that stretches to the full scale, in the
     model's own units (see relevance.DenseScale); None takes the model's.
     second_chunk: what a file's second-best chunk adds. identifier_words: queries of at most this many words may be
-    identifiers; identifier_dense: the weight of similarity in them.
+    identifiers; identifier_exact, identifier_dense: the weights of the name as written and of similarity in them.
     excerpt_bytes: UTF-8 bytes of an excerpt. hash_bytes: the largest file that is read to tell whether it changed.
     threads: keyword searches that run beside their dense ones at the same time, over all callers.
     """
@@ -44,6 +44,7 @@ class SearchPolicy:
     dense_spread: float | None = None
     second_chunk: float = 0.1
     identifier_words: int = 3
+    identifier_exact: float = 1.0
     identifier_dense: float = 0.001
     excerpt_bytes: int = 700
     hash_bytes: int = 16 * 1024 * 1024

@@ -21,14 +21,14 @@ _HARMFUL = re.compile(r"[\x00\ud800-\udfff]")
 class Query:
     """A query as it is searched.
 
-    text: what is embedded. tokens: the analyzer's distinct tokens, in order. words: how many words were typed.
-    identifier: whether one of them looks like an exact name. note: what was cut, or "".
+    text: what is embedded. tokens: the analyzer's distinct tokens, in order. words: how many words were typed. names:
+    those of them that look like exact names. note: what was cut, or "".
     """
 
     text: str
     tokens: tuple[str, ...]
     words: int
-    identifier: bool
+    names: tuple[str, ...]
     note: str = ""
 
 
@@ -41,9 +41,9 @@ def prepare(given: str) -> Query:
     if len(given) > MAX_QUERY_CHARACTERS:
         note = f"The query had {len(given):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were searched for."
     words = text.split()
-    return Query(text, tuple(dict.fromkeys(tokens(text, query=True))), len(words), _names_something(words), note)
+    return Query(text, tuple(dict.fromkeys(tokens(text, query=True))), len(words), _names(words), note)
 
 
-def _names_something(words: list[str]) -> bool:
+def _names(words: list[str]) -> tuple[str, ...]:
     alone = len(words) == 1
-    return any(looks_like_identifier(word, alone) for word in words[:_LOOKED_AT])
+    return tuple(word for word in words[:_LOOKED_AT] if looks_like_identifier(word, alone))

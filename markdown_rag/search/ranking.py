@@ -9,6 +9,7 @@ an engine returned equal scores.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -125,13 +126,23 @@ def title_overlap(query: Query, match: Match) -> float:
     return max((len(wanted & name) / math.sqrt(len(wanted) * len(name)) for name in names), default=0.0)
 
 
+def as_written(names: Sequence[str], match: Match) -> float:
+    """The share of exact names that a chunk, its title or its path holds letter by letter, in any case.
+
+    Tokens alone do not tell ``--pattern`` from the word, nor ``a.b`` from a longer name that begins with it.
+    """
+    text = f"{match.title}\n{match.path}\n{match.text}".casefold()
+    found = sum(bool(re.search(rf"(?<!\w){re.escape(name.casefold())}(?!\w)", text)) for name in names)
+    return found / len(names) if names else 0.0
+
+
 def score_chunks(query: Query, candidates: Sequence[Candidate], policy: SearchPolicy, spread: float) -> Scored:
     """Every candidate with its parts and sum. spread: the model's dense_spread where the policy sets none."""
     weights = token_weights(query, candidates)
     trust = gate(candidates, weights, policy)
     most = max((candidate.lexical or 0.0 for candidate in candidates), default=0.0)
     similarity = _stretch([c.dense for c in candidates if c.dense is not None], policy, spread)
-    by_name = query.identifier and query.words <= policy.identifier_words and most > 0
+    by_name = bool(query.names) and query.words <= policy.identifier_words and most > 0
     ranked = []
     for candidate in candidates:
         held = coverage(candidate.held, weights)
@@ -139,7 +150,9 @@ def score_chunks(query: Query, candidates: Sequence[Candidate], policy: SearchPo
         dense = similarity(candidate.dense)
         title = trust * title_overlap(query, candidate.match)
         if by_name:
-            order = keyword + policy.identifier_dense * dense
+            keyword *= held
+            exact = policy.identifier_exact * as_written(query.names, candidate.match)
+            order = keyword + exact + policy.identifier_dense * dense
         else:
             keyword *= trust * (1 - policy.coordination + policy.coordination * held)
             order = policy.lexical_weight * keyword + policy.dense_weight * dense + policy.title_weight * title

@@ -35,19 +35,18 @@ def test_a_very_long_query_is_cut_and_the_answer_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "identifier"),
+    ("typed", "names"),
     [
-        ("--dry-run", True),
-        ("MARKDOWN_CHUNK_SIZE", True),
-        ("what does --force do", True),
-        ("src/app.py", True),
-        ("getUserName", True),
-        ("E1234", True),
-        ("Dataview", True),
-        ("dataview", False),
-        ("how to write tests", False),
-        ("Templates in notes", False),
+        ("--dry-run", ("--dry-run",)),
+        ("MARKDOWN_CHUNK_SIZE", ("MARKDOWN_CHUNK_SIZE",)),
+        ("what does --force do", ("--force",)),
+        ("src/app.py", ("src/app.py",)),
+        ("getUserName or E1234", ("getUserName", "E1234")),
+        ("Dataview", ("Dataview",)),
+        ("dataview", ()),
+        ("how to write tests", ()),
+        ("Templates in notes", ()),
     ],
 )
-def test_exact_names_are_recognised(typed: str, identifier: bool) -> None:
-    assert prepare(typed).identifier is identifier
+def test_exact_names_are_recognised(typed: str, names: tuple[str, ...]) -> None:
+    assert prepare(typed).names == names

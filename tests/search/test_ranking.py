@@ -19,8 +19,8 @@ Make = Callable[..., Match]
 POLICY = SearchPolicy()
 
 
-def query(*tokens: str, words: int = 9, identifier: bool = False) -> Query:
-    return Query(" ".join(tokens), tokens, words, identifier)
+def query(*tokens: str, words: int = 9, names: tuple[str, ...] = ()) -> Query:
+    return Query(" ".join(tokens), tokens, words, names)
 
 
 def scored(asked: Query, dense: list[Match], lexical: list[Match], policy: SearchPolicy = POLICY) -> Scored:
@@ -165,19 +165,47 @@ def test_meaning_decides_when_no_keyword_covers_the_query(match: Make) -> None:
 def test_an_exact_name_is_ordered_by_keywords_and_similarity_is_the_tail(match: Make) -> None:
     dense = [match(path="similar", score=0.9), match(path="other", score=0.2)]
     lexical = [match(path="exact", score=5.0, lexical="dry_run"), match(path="part", score=1.0, lexical="dry")]
-    found = paths(ranked(query("dry_run", "dry", words=1, identifier=True), dense, lexical))
+    found = paths(ranked(query("dry_run", "dry", words=1, names=("dry-run",)), dense, lexical))
     assert found == ["exact", "part", "similar", "other"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "share"),
+    [
+        ("--pattern", "Use `--pattern` to choose.", 1.0),
+        ("--pattern", "Use a pattern to choose.", 0.0),
+        ("sync.status", "the Sync.Status command", 1.0),
+        ("sync.status", "the sync.status_code command", 0.0),
+        ("E12", "E123", 0.0),
+        ("a+b*", "holds a+b* as written", 1.0),
+    ],
+)
+def test_an_exact_name_is_looked_for_as_written(match: Make, name: str, text: str, share: float) -> None:
+    assert ranking.as_written([name], match(text=text)) == share
+
+
+def test_of_two_names_a_chunk_may_hold_one(match: Make) -> None:
+    assert ranking.as_written(["--a1", "--b2"], match(text="only --b2 here")) == 0.5
+    assert ranking.as_written([], match(text="anything")) == 0.0
+
+
+def test_the_name_as_written_comes_before_a_file_full_of_its_parts(match: Make) -> None:
+    lexical = [
+        match(path="parts", score=9.0, lexical="pattern", text="pattern pattern"),
+        match(path="flag", score=1.0, lexical="pattern", text="clean --pattern"),
+    ]
+    assert paths(ranked(query("pattern", words=1, names=("--pattern",)), [], lexical)) == ["flag", "parts"]
 
 
 def test_a_name_in_a_long_question_does_not_switch_similarity_off(match: Make) -> None:
     dense = [match(path="similar", score=0.9), match(path="far", score=0.1)]
-    found = ranked(query("dry_run", "why", words=8, identifier=True), dense, [match(path="x", score=1.0)])
+    found = ranked(query("dry_run", "why", words=8, names=("dry-run",)), dense, [match(path="x", score=1.0)])
     assert found[0].match.path == "similar"
 
 
 def test_an_exact_name_nobody_wrote_falls_back_to_meaning(match: Make) -> None:
     dense = [match(path="near", score=0.9), match(path="far", score=0.1)]
-    assert paths(ranked(query("no_such", words=1, identifier=True), dense, [])) == ["near", "far"]
+    assert paths(ranked(query("no_such", words=1, names=("no-such",)), dense, [])) == ["near", "far"]
 
 
 def test_a_second_good_chunk_lifts_its_file(match: Make) -> None:
