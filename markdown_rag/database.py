@@ -16,6 +16,7 @@ from pathlib import Path
 from markdown_rag.errors import StateError
 
 BUSY_SECONDS = 15.0
+_CLOSE_SECONDS = 1.0
 _DAMAGE = ("not a database", "malformed", "disk image", "file is encrypted")
 
 
@@ -30,7 +31,7 @@ class Database:
         self.path = path
         self._migrations = tuple(migrations)
         self._local = threading.local()
-        self._all: list[sqlite3.Connection] = []
+        self._all: list[tuple[sqlite3.Connection, threading.RLock]] = []
         self._lock = threading.Lock()
         self._closed = False
         self._generation = 0
@@ -76,11 +77,17 @@ class Database:
             if self._closed:
                 connection.close()
                 raise StateError(f"The state file {self.path} is closed.", "The server is shutting down.")
-            self._all.append(connection)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
+            in_use = threading.RLock()
+            in_use.acquire()
+            self._all.append((connection, in_use))
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=NORMAL")
+        finally:
+            in_use.release()
         self._file = self._identity()
         self._local.connection = connection
+        self._local.in_use = in_use
         self._local.generation = self._generation
         return connection
 
@@ -128,7 +135,8 @@ class Database:
         """This thread's connection, after a first statement; StateError if that is not possible."""
         try:
             connection = self._connection()
-            connection.execute(begin)
+            with self._local.in_use:
+                connection.execute(begin)
         except (sqlite3.Error, OSError) as error:
             raise self._explain(error) from error
         return connection
@@ -138,7 +146,8 @@ class Database:
         """A connection for reading. SQLite's errors come out as StateError."""
         connection = self._open("SELECT 1")
         try:
-            yield connection
+            with self._local.in_use:
+                yield connection
         except sqlite3.Error as error:
             raise self._explain(error) from error
 
@@ -146,11 +155,13 @@ class Database:
     def write(self) -> Iterator[sqlite3.Connection]:
         """One transaction, taken for writing from its start; rolled back on any exception."""
         connection = self._open("BEGIN IMMEDIATE")
+        in_use: threading.RLock = self._local.in_use
         try:
-            yield connection
-            connection.execute("COMMIT")
+            with in_use:
+                yield connection
+                connection.execute("COMMIT")
         except BaseException as error:
-            with contextlib.suppress(sqlite3.Error):
+            with in_use, contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error):
                 raise self._explain(error) from error
@@ -168,9 +179,12 @@ class Database:
         with self._lock:
             connections, self._all = self._all, []
             self._generation += 1
-        for connection in connections:
-            with contextlib.suppress(sqlite3.Error):
-                connection.close()
+        for connection, in_use in connections:
+            # Closed under a running statement, sqlite3 crashes the interpreter; one that stays busy is left open.
+            if in_use.acquire(timeout=_CLOSE_SECONDS):
+                with contextlib.suppress(sqlite3.Error):
+                    connection.close()
+                in_use.release()
 
     def close(self) -> None:
         """Close every connection; using the object afterwards is StateError."""

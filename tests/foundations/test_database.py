@@ -124,3 +124,27 @@ def test_a_closed_database_says_so(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(StateError, match="closed"):
         names(database)
+
+
+def test_closing_while_other_threads_read_and_write_ends_them_with_our_error_and_nothing_worse(tmp_path: Path) -> None:
+    for round_ in range(5):
+        database = Database(tmp_path / f"{round_}.sqlite3", FIRST)
+        ready, seen = threading.Barrier(5), list[str]()
+
+        def use(database: Database = database, ready: threading.Barrier = ready, seen: list[str] = seen) -> None:
+            ready.wait()
+            try:
+                for number in range(100_000):
+                    add(database, f"{threading.get_ident()}-{number}")
+                    names(database)
+            except StateError as error:
+                seen.append(str(error))
+
+        threads = [threading.Thread(target=use) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        ready.wait()
+        database.close()
+        for thread in threads:
+            thread.join()
+        assert len(seen) == 4
