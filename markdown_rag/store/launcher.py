@@ -31,7 +31,7 @@ _LOCK_FILE = "engine.lock"
 _LOG_FILE = "engine.log"
 _REPORTS = 2  # lines an engine writes: its pid, then how its start went
 # An engine needs no keys: of the environment it gets what an interpreter and its libraries need.
-_PASSED_ON = ("PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "VIRTUAL_ENV", "OMP_NUM_THREADS")
+_PASSED_ON = ("PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "VIRTUAL_ENV")
 _PASSED_PREFIXES = ("PYTHON", "LC_", "LD_", "DYLD_", "MILVUS_LITE_")
 
 
@@ -217,4 +217,6 @@ def _environment() -> dict[str, str]:
     passed["PYTHONPATH"] = os.pathsep.join(filter(None, [root, passed.get("PYTHONPATH", "")]))
     passed["PYTHON_DOTENV_DISABLED"] = "1"  # pymilvus reads a .env beside the installation otherwise
     passed["GRPC_VERBOSITY"] = "NONE"
+    # One search is one pass over memory: more threads gain nothing, and wait for each other on a busy machine.
+    passed |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return passed

@@ -1,0 +1,328 @@
+"""The embedded engine as a process: one a directory, found by everybody, there when needed and gone when not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from markdown_rag.errors import StoreFormatError, StoreUnavailable
+from markdown_rag.store import endpoint as endpoints
+from markdown_rag.store.base import Store, Where
+from markdown_rag.store.launcher import EngineConnection, connect_engine
+from markdown_rag.store.memory import MemoryStore
+from markdown_rag.store.opening import StoreSettings, find_collections, open_store
+
+from .conftest import MODEL, record, vector, wait_until_gone
+
+CLIENT = """
+import sys, os
+from pathlib import Path
+from markdown_rag.store.launcher import connect_engine
+sys.stdin.readline()
+print(connect_engine(Path(sys.argv[1])).pid, flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Iterator[Path]:
+    """A directory of its own; whatever engine still serves it afterwards is ended."""
+    place = tmp_path / "state" / "index.db"
+    yield place
+    endpoint = endpoints.read_endpoint(place)
+    if endpoint is not None and psutil.pid_exists(endpoint.pid):
+        os.kill(endpoint.pid, signal.SIGKILL)
+        wait_until_gone(endpoint.pid, 5)
+
+
+def settings(data_dir: Path) -> StoreSettings:
+    return StoreSettings(str(data_dir), "", "t", 100, 30.0, data_dir.parent)
+
+
+@pytest.fixture
+def opened(data_dir: Path) -> Iterator[Store]:
+    store = open_store(settings(data_dir), MODEL)
+    yield store
+    store.close()
+
+
+def engines_of(data_dir: Path) -> list[int]:
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        command = process.info["cmdline"] or []
+        if "markdown_rag.store.engine" in command and str(data_dir) in command:
+            found.append(process.pid)
+    return found
+
+
+def listening(connection: EngineConnection) -> list[str]:
+    """Addresses on which the engine takes connections over a network."""
+    found = psutil.Process(connection.pid).net_connections("inet")
+    return [one.laddr.ip for one in found if one.status == psutil.CONN_LISTEN]
+
+
+def clients(count: int, data_dir: Path) -> list[subprocess.Popen]:
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", CLIENT, str(data_dir)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(count)
+    ]
+    for client in started:
+        client.stdin.write("go\n")
+        client.stdin.flush()
+    return started
+
+
+def end(started: list[subprocess.Popen]) -> None:
+    for client in started:
+        client.communicate("end\n", timeout=20)
+
+
+def test_any_number_of_processes_that_start_at_once_share_exactly_one_engine(data_dir: Path):
+    started = clients(5, data_dir)
+    pids = {int(client.stdout.readline()) for client in started}
+    assert len(pids) == 1
+    assert engines_of(data_dir) == list(pids)
+    end(started)
+    wait_until_gone(pids.pop(), 5)
+
+
+def test_the_engine_leaves_within_five_seconds_of_its_last_clients_end_and_leaves_nothing(data_dir: Path):
+    first, second = connect_engine(data_dir), connect_engine(data_dir)
+    assert first.pid == second.pid
+    first.close()
+    second.close()
+    wait_until_gone(first.pid, 5)
+    assert not (data_dir / endpoints.ENDPOINT_FILE).exists()
+    assert not Path(first.uri.removeprefix("unix:")).exists()
+
+
+@pytest.mark.slow
+def test_a_killed_client_counts_as_gone_and_a_living_one_keeps_the_engine(data_dir: Path):
+    (client,) = clients(1, data_dir)
+    pid = int(client.stdout.readline())
+    mine = connect_engine(data_dir)
+    client.kill()
+    client.communicate()
+    assert mine.pid == pid
+    with pytest.raises(AssertionError):
+        wait_until_gone(pid, 3)
+    mine.close()
+    wait_until_gone(pid, 5)
+
+
+@pytest.mark.slow
+def test_a_client_that_comes_while_the_engine_waits_for_its_end_keeps_it(data_dir: Path):
+    pid = None
+    for _ in range(4):
+        connection = connect_engine(data_dir)
+        pid = pid or connection.pid
+        assert connection.pid == pid
+        connection.close()
+    wait_until_gone(pid, 5)
+
+
+def kill_engine(data_dir: Path) -> None:
+    pid = endpoints.read_endpoint(data_dir).pid
+    os.kill(pid, signal.SIGKILL)
+    wait_until_gone(pid, 5)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store: store.insert([record("b.md")]),
+        pytest.param(lambda store: store.delete([record("a.md", 1).id]), marks=pytest.mark.slow),
+        lambda store: store.dense(vector(1), 5),
+        pytest.param(lambda store: store.lexical("text", 5), marks=pytest.mark.slow),
+        pytest.param(lambda store: list(store.rows(Where())), marks=pytest.mark.slow),
+        pytest.param(lambda store: store.flush(), marks=pytest.mark.slow),
+    ],
+    ids=["insert", "delete", "dense", "lexical", "rows", "flush"],
+)
+def test_a_killed_engine_is_started_again_by_the_next_call_and_nothing_is_lost(opened: Store, data_dir: Path, call):
+    expected = MemoryStore(MODEL)
+    for store in (opened, expected):
+        store.insert([record("a.md", number) for number in range(20)])
+    kill_engine(data_dir)
+    for store in (opened, expected):
+        call(store)
+    assert {key.id for key in opened.keys()} == {key.id for key in expected.keys()}  # noqa: SIM118
+
+
+@pytest.mark.slow
+def test_a_terminated_engine_closes_its_database_and_another_one_takes_over_at_once(opened: Store, data_dir: Path):
+    opened.insert([record("a.md")])
+    pid = endpoints.read_endpoint(data_dir).pid
+    os.kill(pid, signal.SIGTERM)
+    assert opened.count() == 1
+    wait_until_gone(pid, 5)
+    assert opened.count() == 1
+    assert endpoints.read_endpoint(data_dir).pid != pid
+    wal = [path for path in data_dir.rglob("wal/*") if path.stat().st_size > 5000]
+    assert wal == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"null", b"[1]", b'{"protocol": 1}', b"\xff\x00" * 50, b"[" * 100_000, b'{"protocol": 99, "pid": 1}'],
+    ids=["empty", "truncated", "null", "list", "partial", "binary", "deep", "foreign"],
+)
+def test_a_damaged_endpoint_file_is_made_anew(data_dir: Path, content: bytes):
+    data_dir.mkdir(parents=True)
+    (data_dir / endpoints.ENDPOINT_FILE).write_bytes(content)
+    assert endpoints.read_endpoint(data_dir) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", [lambda file: file.write_bytes(b"garbage"), Path.unlink], ids=["garbage", "gone"])
+def test_a_living_engine_whose_endpoint_file_was_damaged_is_found_again(data_dir: Path, damage):
+    first = connect_engine(data_dir)
+    damage(data_dir / endpoints.ENDPOINT_FILE)
+    second = connect_engine(data_dir)
+    assert second.pid == first.pid
+    assert engines_of(data_dir) == [first.pid]
+    first.close()
+    second.close()
+    wait_until_gone(first.pid, 5)
+
+
+@pytest.mark.slow
+def test_an_engine_whose_database_was_removed_serves_it_no_longer(data_dir: Path):
+    connection = connect_engine(data_dir)
+    shutil.rmtree(data_dir)
+    wait_until_gone(connection.pid, 5)
+    connection.close()
+
+
+def test_an_endpoint_of_a_dead_process_or_a_stranger_is_not_believed(data_dir: Path, tmp_path: Path):
+    data_dir.mkdir(parents=True)
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        place = f"tcp:127.0.0.1:{stranger.getsockname()[1]}"
+        answering = threading.Thread(target=lambda: stranger.accept()[0].close())
+        answering.start()
+        endpoint = endpoints.Endpoint(endpoints.PROTOCOL, 1, "127.0.0.1:1", place, "token")
+        assert endpoints.greet(endpoint) is None
+        answering.join()
+    for presence in (f"unix:{tmp_path / 'none'}", "tcp:127.0.0.1:1", "tcp:", "tcp:x:99999", "odd", ""):
+        assert endpoints.greet(endpoints.Endpoint(endpoints.PROTOCOL, 1, "x", presence, "t")) is None
+
+
+def test_a_wrong_token_is_neither_greeted_nor_served(data_dir: Path):
+    connection = connect_engine(data_dir)
+    right = endpoints.read_endpoint(data_dir)
+    wrong = endpoints.Endpoint(right.protocol, right.pid, right.grpc, right.presence, "0" * 32)
+    assert endpoints.greet(wrong) is None
+    grpc = pytest.importorskip("grpc")
+    with grpc.insecure_channel(right.grpc) as channel:
+        call = channel.unary_unary("/milvus.proto.milvus.MilvusService/GetVersion")
+        with pytest.raises(grpc.RpcError) as refused:
+            call(b"", timeout=5)
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    connection.close()
+
+
+def test_no_other_user_can_reach_the_engine(data_dir: Path):
+    connection = connect_engine(data_dir)
+    place = Path(connection.uri.removeprefix("unix:"))
+    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE((data_dir / endpoints.ENDPOINT_FILE).stat().st_mode) == 0o600
+    assert listening(connection) == []
+    connection.close()
+
+
+@pytest.mark.slow
+def test_where_sockets_cannot_be_used_the_engine_answers_on_loopback_alone(data_dir: Path):
+    connection = connect_engine(data_dir, loopback=True)
+    assert connection.uri.startswith("http://127.0.0.1:")
+    assert {address.removeprefix("::ffff:") for address in listening(connection)} == {"127.0.0.1"}
+    store = open_store(settings(data_dir), MODEL)
+    store.insert([record("a.md")])
+    assert store.count() == 1
+    store.close()
+    connection.close()
+    wait_until_gone(connection.pid, 5)
+
+
+def test_an_old_single_file_database_is_named_and_left_alone(data_dir: Path):
+    data_dir.parent.mkdir(parents=True)
+    data_dir.write_bytes(b"SQLite format 3\0")
+    with pytest.raises(StoreFormatError, match="older Milvus Lite"):
+        open_store(settings(data_dir), MODEL).count()
+    assert data_dir.read_bytes() == b"SQLite format 3\0"
+
+
+@pytest.mark.slow
+def test_a_directory_held_by_another_program_is_reported_as_held(data_dir: Path):
+    import fcntl
+
+    data_dir.mkdir(parents=True)
+    with (data_dir / "LOCK").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(StoreUnavailable, match="in use by another program"):
+            connect_engine(data_dir, seconds=12.0)
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root writes everywhere")
+def test_a_directory_that_cannot_be_written_is_named(data_dir: Path):
+    data_dir.mkdir(parents=True)
+    data_dir.chmod(0o500)
+    with pytest.raises(StoreUnavailable, match="cannot be written"):
+        connect_engine(data_dir)
+    data_dir.chmod(0o700)
+
+
+def test_a_directory_under_a_file_is_named(tmp_path: Path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreUnavailable, match="cannot be written"):
+        connect_engine(tmp_path / "file" / "index.db")
+
+
+def test_looking_for_collections_makes_nothing(data_dir: Path):
+    assert find_collections(settings(data_dir)) == []
+    assert not data_dir.parent.exists()
+
+
+def test_collections_are_found_with_their_models_and_rows(opened: Store, data_dir: Path):
+    opened.insert([record("a.md"), record("b.md")])
+    (found,) = find_collections(settings(data_dir))
+    assert (found.name, found.model, found.rows) == (opened.collection, MODEL, 2)
+
+
+@pytest.mark.slow
+def test_the_engine_gets_no_secret_of_its_starter(data_dir: Path):
+    os.environ["SOME_API_KEY"] = "secret"
+    try:
+        connection = connect_engine(data_dir)
+    finally:
+        del os.environ["SOME_API_KEY"]
+    assert "SOME_API_KEY" not in psutil.Process(connection.pid).environ()
+    connection.close()
+
+
+def test_what_was_written_survives_the_engines_end(data_dir: Path):
+    store = open_store(settings(data_dir), MODEL)
+    rows = [record("a.md", number) for number in range(50)]
+    store.insert(rows)
+    store.delete([rows[0].id])
+    count = store.change_count()
+    pid = endpoints.read_endpoint(data_dir).pid
+    store.close()
+    wait_until_gone(pid, 5)
+    again = open_store(settings(data_dir), MODEL)
+    assert {key.id for key in again.keys()} == {row.id for row in rows[1:]}  # noqa: SIM118
+    assert {match.id for match in again.lexical("text", 100)} == {row.id for row in rows[1:]}
+    assert again.change_count() > count
+    again.close()
