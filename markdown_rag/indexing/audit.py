@@ -18,7 +18,8 @@ from markdown_rag.indexing.reading import Reading, open_and_read
 from markdown_rag.indexing.reconcile import GRACE_NS
 from markdown_rag.indexing.scan import ScanResult, canonical, scan
 from markdown_rag.indexing.survey import where
-from markdown_rag.markdown.chunking import Chunk, ChunkPolicy, Document, chunk_document
+from markdown_rag.markdown.chunking import Chunk, ChunkPolicy, Document
+from markdown_rag.markdown.documents import to_document
 from markdown_rag.paths import Scope
 from markdown_rag.store.base import FileEntry, Match, RowKey, Store, Where
 
@@ -136,7 +137,7 @@ def _from_file(
     path: str, data: bytes, chunking: ChunkPolicy, current: FileEntry | None, rows: Sequence[Match]
 ) -> Iterator[Finding]:
     """Compare one file's bytes with the rows of its newest generation."""
-    document = chunk_document(data, path, chunking)
+    document = to_document(data, path, chunking)
     if current is None:
         if isinstance(document, Document) and document.chunks:
             yield Finding(FindingKind.MISSING, path, f"{len(document.chunks)} chunks, none stored")

@@ -15,6 +15,7 @@ from re import Pattern as Regex
 from pathspec.patterns.gitignore import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
+from markdown_rag.markdown.edgelist import is_edge_list
 from markdown_rag.paths import nfc
 
 EXTENSIONS = (".md", ".markdown", ".mdx")
@@ -40,8 +41,8 @@ class ScanPolicy:
 
 
 def is_markdown(name: str) -> bool:
-    """Whether a file name has one of the extensions, in any case."""
-    return name[-9:].lower().endswith(EXTENSIONS)
+    """Whether a file is one to index, by its name: one of the extensions, in any case, or an edge list."""
+    return name[-9:].lower().endswith(EXTENSIONS) or is_edge_list(name)
 
 
 @dataclass(frozen=True, slots=True)

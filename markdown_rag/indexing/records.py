@@ -9,6 +9,7 @@ import numpy as np
 from markdown_rag.embeddings.base import Vector
 from markdown_rag.indexing.vectors import with_document
 from markdown_rag.markdown.chunking import HEADING_JOIN, Document
+from markdown_rag.markdown.edges import pack
 from markdown_rag.store.base import Record
 
 
@@ -28,6 +29,7 @@ def records(
     vectors: one a chunk, of length 1.
     """
     stored = with_document(np.stack(vectors), document_weight)
+    links = dict(enumerate(pack(document.edges)))
     rows = [
         Record(
             workspace=workspace,
@@ -51,6 +53,7 @@ def records(
             text_hash=chunk.text_hash,
             policy=policy,
             vector=vector,
+            links=links.get(chunk.ord, ""),
         )
         for chunk, vector in zip(document.chunks, stored, strict=True)
     ]

@@ -19,8 +19,9 @@ from markdown_rag.indexing.reading import NotRead, Reading, open_and_read
 from markdown_rag.indexing.report import Phase, Problem, ProblemKind, Progress
 from markdown_rag.indexing.statcache import Noted
 from markdown_rag.markdown import tokens
-from markdown_rag.markdown.chunking import ChunkPolicy, Document, chunk_document
+from markdown_rag.markdown.chunking import ChunkPolicy, Document
 from markdown_rag.markdown.decoding import Undecodable
+from markdown_rag.markdown.documents import to_document
 
 FIRST_BATCH = 64  # chunks: about a second of the local model
 BATCH_FILES = 256
@@ -115,7 +116,7 @@ class Reader:
         if work.current is not None and work.current.file_hash == digest and not work.always:
             batch.same.append((work, self._noted(reading, digest)))
             return
-        document = chunk_document(reading.data, work.path, self.policy)
+        document = to_document(reading.data, work.path, self.policy)
         reason = _nothing_to_store(document)
         if reason is not None:
             batch.skipped.append((work, self._noted(reading, digest, reason), reason))

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal
 
 from markdown_rag.markdown.blobs import Blobs, find_blobs
 from markdown_rag.markdown.cutting import Atom, Cutter
 from markdown_rag.markdown.decoding import Decoded, Undecodable, decode
+from markdown_rag.markdown.edges import Edge, document_edges
 from markdown_rag.markdown.frontmatter import MAX_TITLE, FrontMatter, Json, bounded_names, shorten, split_front_matter
 from markdown_rag.markdown.heads import Heads
 from markdown_rag.markdown.lexical import analyze
@@ -88,7 +90,7 @@ class Excluded:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file as it is indexed. A file without words has no chunks and a warning that says so."""
+    """A file as it is indexed. A file without words has no chunks and a warning that says so. edges: its links."""
 
     title: str
     title_source: TitleSource
@@ -100,6 +102,7 @@ class Document:
     excluded: tuple[Excluded, ...]
     warnings: tuple[str, ...]
     encoding: str
+    edges: tuple[Edge, ...] = ()
 
 
 def chunk_document(data: bytes, path: str, policy: ChunkPolicy) -> Document | Undecodable:
@@ -109,7 +112,8 @@ def chunk_document(data: bytes, path: str, policy: ChunkPolicy) -> Document | Un
         return decoded
     front = split_front_matter(decoded.text)
     outline = parse_outline(decoded.text, front.kept or front.end)
-    return _Chunker(decoded, front, outline, path, policy).document()
+    document = _Chunker(decoded, front, outline, path, policy).document()
+    return replace(document, edges=document_edges(decoded.text, outline, front.properties))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,16 +191,12 @@ class _Chunker:
         blocks = self.outline.blocks
         if self.front.kept:
             blocks = (Block("text", 0, self.front.kept), *blocks)
+        starts = [block.start for block in blocks]
         pieces: list[Piece] = []
-        at = 0
         for section in split_sections(self.text, self.outline, self.front.end):
-            while at < len(blocks) and blocks[at].end <= section.start:
-                at += 1
-            until = at
-            while until < len(blocks) and blocks[until].start < section.end:
-                until += 1
-            for start, end in section.without(self.blobs.long):
-                pieces += self._cut(section.path, blocks[at:until], start, end)
+            for start, end in self.blobs.kept(section.start, section.end):
+                first = max(0, bisect_right(starts, start) - 1)
+                pieces += self._cut(section.path, blocks[first : bisect_left(starts, end)], start, end)
         return pieces
 
     def _cut(self, path: tuple[str, ...], blocks: tuple[Block, ...], start: int, end: int) -> list[Piece]:

@@ -13,8 +13,10 @@ import re
 import tomllib
 from dataclasses import dataclass
 from datetime import date, datetime, time
-from functools import lru_cache
+from functools import partial
 from typing import Any, TypeAlias
+
+from markdown_rag.markdown.plainyaml import MAX_DEPTH, Unreadable, load_yaml
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
@@ -25,7 +27,6 @@ MAX_NAME = 400  # bytes of a tag or an alias
 MAX_TITLE = 1_000  # bytes
 MAX_DESCRIPTION = 8_000  # bytes
 _MAX_NODES = 20_000
-_MAX_DEPTH = 40
 _MAX_INT = 2**63 - 1  # JSON integers of the store are 64 bits wide
 
 _TITLE = ("title",)
@@ -41,7 +42,6 @@ _CLOSE_TOML = re.compile(r"^\+\+\+[ \t]*(?:\n|\Z)", re.MULTILINE)
 _OPEN_JSON = re.compile(r"\{\s*\"")
 _KEY_LINE = re.compile(r"[\w\"'.-]+(?:[ \t][\w\"'.-]+){0,2}[ \t]*:(?:\s|\Z)")
 _YAML_LINE = re.compile(r"[ \t]+\S|-(?:[ \t]|\Z)|#|[\]}]|" + _KEY_LINE.pattern)
-_DEEP = re.compile(r"^[ \t]{80,}\S|(?:[-?:][ \t]+){20}", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +61,10 @@ class FrontMatter:
     kept: int = 0
 
 
-class _Unreadable(Exception):
-    """The block cannot be read; the message says why."""
-
-
 def split_front_matter(text: str) -> FrontMatter:
     """Read the front matter of a document; the body starts at ``end``."""
     if match := _OPEN_YAML.match(text):
-        return _delimited(text, match.end(), _CLOSE_YAML, _yaml)
+        return _delimited(text, match.end(), _CLOSE_YAML, partial(load_yaml, first_line=2))
     if match := _OPEN_TOML.match(text):
         return _delimited(text, match.end(), _CLOSE_TOML, _toml)
     if _OPEN_JSON.match(text):
@@ -92,7 +88,7 @@ def _delimited(text: str, start: int, closing: re.Pattern[str], read: Any) -> Fr
         if not isinstance(values, list):
             return FrontMatter()
         reason = "not a mapping"
-    except _Unreadable as error:
+    except Unreadable as error:
         reason = str(error)
         if not meant:
             return FrontMatter()
@@ -128,60 +124,11 @@ def _meant_end(text: str, start: int, close: re.Match[str]) -> int:
     return close.end()
 
 
-@lru_cache(maxsize=1)
-def _yaml_loader() -> Any:
-    """A safe loader by YAML 1.2's core rules: dates, `yes` and `12:30` stay the text they are written as."""
-    import yaml  # noqa: PLC0415 - 30 ms, on the first file with front matter
-
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        pass
-
-    plain = {"tag:yaml.org,2002:bool", "tag:yaml.org,2002:int", "tag:yaml.org,2002:timestamp"}
-    Loader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in rules if tag not in plain]
-        for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"(?i:true|false)\Z"), list("tTfF"))
-    Loader.add_implicit_resolver(
-        "tag:yaml.org,2002:int", re.compile(r"[-+]?(?:0|[1-9]\d{0,17})\Z"), list("-+0123456789")
-    )
-    return Loader
-
-
-def _yaml(block: str) -> Any:
-    import yaml  # noqa: PLC0415 - see _yaml_loader
-
-    if block.count("[") + block.count("{") > _MAX_DEPTH or _DEEP.search(block):
-        _check_depth(block)
-    try:
-        return yaml.load(block, Loader=_yaml_loader())  # noqa: S506 - a subclass of the safe loader
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" (line {mark.line + 2})" if mark else ""
-        raise _Unreadable(f"not valid YAML{where}") from error
-    except (ValueError, OverflowError, TypeError, RecursionError) as error:
-        raise _Unreadable("not valid YAML") from error
-
-
-def _check_depth(block: str) -> None:
-    """Refuse nesting that would exhaust the loader's stack: its event parser does not recurse."""
-    import yaml  # noqa: PLC0415 - see _yaml_loader
-
-    depth = 0
-    try:
-        for event in yaml.parse(block, Loader=_yaml_loader()):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > _MAX_DEPTH:
-                raise _Unreadable("nested too deeply")
-    except yaml.YAMLError as error:
-        raise _Unreadable("not valid YAML") from error
-
-
 def _toml(block: str) -> Any:
     try:
         return tomllib.loads(block)
     except (ValueError, RecursionError) as error:
-        raise _Unreadable("not valid TOML") from error
+        raise Unreadable("not valid TOML") from error
 
 
 def _json(text: str) -> FrontMatter:
@@ -195,7 +142,7 @@ def _json(text: str) -> FrontMatter:
         return FrontMatter()
     try:
         return _fields(_plain(values), len(text) if line < 0 else line + 1)
-    except _Unreadable as error:
+    except Unreadable as error:
         return FrontMatter(warnings=(f"Front matter is {error}; it is kept as text.",))
 
 
@@ -206,8 +153,8 @@ def _plain(values: dict[Any, Any]) -> dict[str, Json]:
     def walk(value: Any, depth: int) -> Json:
         nonlocal budget
         budget -= 1
-        if budget < 0 or depth > _MAX_DEPTH:
-            raise _Unreadable("too large or nested too deeply")
+        if budget < 0 or depth > MAX_DEPTH:
+            raise Unreadable("too large or nested too deeply")
         if isinstance(value, dict):
             return {_scalar_text(key): walk(item, depth + 1) for key, item in value.items()}
         if isinstance(value, (list, tuple, set)):

@@ -32,7 +32,8 @@ class Record:
     """One row (design §5). vector: float32, the model's dimension, (chunk + document) / 2, not normalised.
 
     text is exactly the file's span (decoded, newlines as LF); lines are 1-based and inclusive; bytes are offsets in
-    the file, end exclusive. properties is a JSON object.
+    the file, end exclusive. properties is a JSON object. links: of the whole file, packed (markdown/edges.py), on its
+    ``ord == 0`` row, and on further ones where they do not fit; else "".
     """
 
     workspace: str
@@ -56,6 +57,7 @@ class Record:
     text_hash: str
     policy: str
     vector: Vector
+    links: str = ""
 
     @property
     def id(self) -> str:
@@ -80,6 +82,16 @@ class FileEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class FileLinks:
+    """The links that one row carries, packed."""
+
+    workspace: str
+    path: str
+    gen: int
+    links: str
+
+
+@dataclass(frozen=True, slots=True)
 class RowKey:
     """Where a row belongs; enough to judge and delete it."""
 
@@ -96,7 +108,9 @@ class Where:
 
     workspaces: ids ((), any). scope: relative POSIX folder or file ("" = whole workspace); a row matches when its
     path is the scope or lies under it, exactly. paths: only these paths (None = any, () = none).
-    recursive False: only files directly in the scope folder. exclude_paths: never these.
+    recursive False: only files directly in the scope folder. exclude_paths: never these. within: in one of these
+    folders or files ((), anywhere); outside: in none of these. files: only these, as (workspace, its paths) pairs
+    (None = any, () = none); the same path in another workspace is another file.
     """
 
     workspaces: tuple[str, ...] = ()
@@ -104,6 +118,9 @@ class Where:
     recursive: bool = True
     paths: tuple[str, ...] | None = None
     exclude_paths: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+    files: tuple[tuple[str, tuple[str, ...]], ...] | None = None
 
 
 EVERYTHING = Where()
@@ -215,6 +232,10 @@ class Store(Protocol):
 
     def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
         """The ``ord == 0`` rows, all generations, strongly consistent, in no order."""
+        ...
+
+    def links(self, where: Where = EVERYTHING) -> list[FileLinks]:
+        """What the rows that carry links say, all generations, in no order."""
         ...
 
     def keys(self, where: Where = EVERYTHING) -> Iterator[RowKey]:

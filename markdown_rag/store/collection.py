@@ -20,6 +20,7 @@ from markdown_rag.store.base import (
     EVERYTHING,
     Capabilities,
     FileEntry,
+    FileLinks,
     Health,
     Match,
     Model,
@@ -30,12 +31,12 @@ from markdown_rag.store.base import (
 )
 from markdown_rag.store.endpoint import read_changes
 from markdown_rag.store.failures import Failure, Kind
-from markdown_rag.store.filters import ANY_ROW, COMMITTING_ROW, conjunction, to_expression
+from markdown_rag.store.filters import ANY_ROW, CARRIES_LINKS, COMMITTING_ROW, conjunction, to_expression
+from markdown_rag.store.listing import in_one, in_pages
 from markdown_rag.store.milvus import Session, Target
 
 ID_PIECE = 500  # ids in one request
-PAGE = 5000  # rows of one page when a server lists
-STRONG, SESSION, BOUNDED = "Strong", "Session", "Bounded"
+SESSION, BOUNDED = "Session", "Bounded"
 
 
 class MilvusStore:
@@ -110,6 +111,11 @@ class MilvusStore:
         expression = conjunction(COMMITTING_ROW, to_expression(where))
         return [conversion.to_entry(row) for row in self._list(expression, schema.CATALOG_FIELDS)]
 
+    def links(self, where: Where = EVERYTHING) -> list[FileLinks]:
+        """What the rows that carry links say, all generations."""
+        expression = conjunction(CARRIES_LINKS, to_expression(where))
+        return [conversion.to_links(row) for row in self._list(expression, schema.LINK_FIELDS)]
+
     def keys(self, where: Where = EVERYTHING) -> Iterator[RowKey]:
         """Every stored row's key."""
         return map(conversion.to_key, self._list(to_expression(where) or ANY_ROW, schema.KEY_FIELDS))
@@ -152,7 +158,7 @@ class MilvusStore:
             return len(self._list(expression, ("id",)))
         found = self._read(
             lambda client, seconds: client.query(
-                self._name, expression, output_fields=["count(*)"], consistency_level=STRONG, timeout=seconds
+                self._name, expression, output_fields=["count(*)"], consistency_level="Strong", timeout=seconds
             )
         )
         return int(found[0]["count(*)"]) if found else 0
@@ -231,7 +237,7 @@ class MilvusStore:
         """All rows of a filter, strongly consistent, few fields."""
         if not self._open_for_reading():
             return []
-        listing = _query if self.capabilities().embedded else _iterate
+        listing = in_one if self.capabilities().embedded else in_pages
         return self._read(lambda client, seconds: listing(client, self._name, expression, fields, seconds)) or []
 
     def _rows(self, where: Where, fields: Sequence[str]) -> Iterator[tuple[RowKey, dict[str, Any]]]:
@@ -281,25 +287,6 @@ class MilvusStore:
 
 def _hit(hit: Any, sign: float) -> Match:
     return conversion.to_match({**hit["entity"], "id": hit["id"]}, sign * float(hit["distance"]))
-
-
-def _query(client: Any, name: str, expression: str, fields: Sequence[str], seconds: float) -> list[dict[str, Any]]:
-    """One answer, however long: the embedded engine has no window, and its pages cost as much as the whole."""
-    return list(client.query(name, expression, output_fields=list(fields), timeout=seconds))
-
-
-def _iterate(client: Any, name: str, expression: str, fields: Sequence[str], seconds: float) -> list[dict[str, Any]]:
-    """Pages, since a server answers 16,384 rows at most."""
-    pages = client.query_iterator(
-        name, PAGE, filter=expression, output_fields=list(fields), consistency_level=STRONG, timeout=seconds
-    )
-    found: list[dict[str, Any]] = []
-    try:
-        while page := pages.next():
-            found += page
-    finally:
-        pages.close()
-    return found
 
 
 def _pieces(items: Sequence[Any]) -> Iterator[Any]:

@@ -8,13 +8,15 @@ to escape them. A folder is a range instead: everything under ``docs`` sorts fro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from markdown_rag.paths import is_within
 from markdown_rag.store.base import Where
 
 NOTHING = "ord < 0"
 ANY_ROW = "ord >= 0"
 COMMITTING_ROW = "ord == 0"
+CARRIES_LINKS = 'links != ""'
 LIST_PIECE = 1000  # names in one ``in`` list; longer lists become several, joined
 
 # The only escapes that both engines read alike; every other character stands for itself.
@@ -41,14 +43,41 @@ def _parts(where: Where) -> Iterator[str]:
         yield _one_of("workspace", where.workspaces)
     if where.scope or not where.recursive:
         yield _scope(where.scope, where.recursive)
+    if where.within:
+        yield _any(_scope(scope, True) for scope in where.within)
+    for scope in where.outside:
+        yield _outside(scope)
+    if where.files is not None:
+        yield _files(where.files)
     if where.paths is not None:
         yield _one_of("path", where.paths) if where.paths else NOTHING
     for piece in _pieces(where.exclude_paths):
         yield f"path not in [{_names(piece)}]"
 
 
+def _files(files: Iterable[tuple[str, Sequence[str]]]) -> str:
+    """Named files, each in its own workspace."""
+    pairs = [conjunction(_one_of("workspace", (id_,)), _one_of("path", paths)) for id_, paths in files if paths]
+    return _any(f"({pair})" for pair in pairs) if pairs else NOTHING
+
+
+def _any(expressions: Iterable[str]) -> str:
+    tests = list(expressions)
+    return tests[0] if len(tests) == 1 else f"({' or '.join(tests)})"
+
+
+def _outside(scope: str) -> str:
+    """Neither the scope itself nor anything in it."""
+    if not scope:
+        return NOTHING
+    low, high = quote(scope + "/"), quote(scope + "0")
+    return f"(path != {quote(scope)} and (path < {low} or path >= {high}))"
+
+
 def _scope(scope: str, recursive: bool) -> str:
     """The scope itself (it may be a file) and what lies in it; ``folder`` is a row's parent folder."""
+    if recursive and not scope:
+        return ANY_ROW
     if not recursive:
         inside = f"folder == {quote(scope)}"
         return f"(path == {quote(scope)} or {inside})" if scope else inside
@@ -59,8 +88,7 @@ def _scope(scope: str, recursive: bool) -> str:
 def _one_of(field: str, values: Sequence[str]) -> str:
     if len(values) == 1:
         return f"{field} == {quote(values[0])}"
-    tests = [f"{field} in [{_names(piece)}]" for piece in _pieces(values)]
-    return tests[0] if len(tests) == 1 else f"({' or '.join(tests)})"
+    return _any(f"{field} in [{_names(piece)}]" for piece in _pieces(values))
 
 
 def _pieces(values: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -81,11 +109,17 @@ def accepts(where: Where, workspace: str, path: str) -> bool:
     """The same judgement in Python: what the expression means, for the store in memory and for tests."""
     if where.workspaces and workspace not in where.workspaces:
         return False
-    if not _in_scope(where, path):
+    if not _in_scope(where, path) or not _is_listed(where, workspace, path):
         return False
+    if where.within and not any(is_within(path, scope) for scope in where.within):
+        return False
+    return path not in where.exclude_paths and not any(is_within(path, scope) for scope in where.outside)
+
+
+def _is_listed(where: Where, workspace: str, path: str) -> bool:
     if where.paths is not None and path not in where.paths:
         return False
-    return path not in where.exclude_paths
+    return where.files is None or any(id_ == workspace and path in paths for id_, paths in where.files)
 
 
 def _in_scope(where: Where, path: str) -> bool:

@@ -15,6 +15,7 @@ from markdown_rag.store.base import (
     EVERYTHING,
     Capabilities,
     FileEntry,
+    FileLinks,
     Health,
     Match,
     Model,
@@ -24,7 +25,7 @@ from markdown_rag.store.base import (
     Where,
 )
 from markdown_rag.store.filters import accepts
-from markdown_rag.store.rows import Row, reading_order, to_entry, to_key, to_match, to_row
+from markdown_rag.store.rows import Row, reading_order, to_entry, to_key, to_links, to_match, to_row
 
 
 class MemoryStore:
@@ -75,6 +76,10 @@ class MemoryStore:
     def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
         """The ``ord == 0`` rows."""
         return [to_entry(row) for row in self._select(where) if row["ord"] == 0]
+
+    def links(self, where: Where = EVERYTHING) -> list[FileLinks]:
+        """The rows that carry links."""
+        return [to_links(row) for row in self._select(where) if row["links"]]
 
     def keys(self, where: Where = EVERYTHING) -> Iterator[RowKey]:
         """Every row's key, in reading order."""

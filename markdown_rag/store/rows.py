@@ -11,7 +11,7 @@ import numpy as np
 
 from markdown_rag.errors import StoreLimitError
 from markdown_rag.store import schema
-from markdown_rag.store.base import FileEntry, Match, Record, RowKey, Vector
+from markdown_rag.store.base import FileEntry, FileLinks, Match, Record, RowKey, Vector
 from markdown_rag.store.filters import parent_folder
 
 Row = dict[str, Any]
@@ -47,6 +47,7 @@ def to_row(record: Record, dimension: int) -> tuple[Row, int]:
         "file_hash": record.file_hash,
         "text_hash": record.text_hash,
         "policy": record.policy,
+        "links": record.links,
         "vector": _checked_vector(record, dimension),
     }
     size = _ROW_OVERHEAD + 4 * dimension
@@ -125,6 +126,11 @@ def to_entry(row: Mapping[str, Any]) -> FileEntry:
     values["aliases"] = _texts(row["aliases"])
     values["properties"] = _json(row["properties"])
     return FileEntry(**values)
+
+
+def to_links(row: Mapping[str, Any]) -> FileLinks:
+    """A row that holds the LINK_FIELDS."""
+    return FileLinks(**{name: row[name] for name in schema.LINK_FIELDS})
 
 
 def to_key(row: Mapping[str, Any]) -> RowKey:

@@ -14,7 +14,7 @@ from typing import Any
 
 from markdown_rag.store.base import Capabilities, Model
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 WINDOW = 16_384  # the largest limit a server answers (milvus.io/docs/limitations.md)
 MAX_INSERT_ROWS = 1000
 MAX_INSERT_BYTES = 16 * 1024 * 1024  # a server refuses messages over 64 MiB
@@ -66,6 +66,7 @@ FIELDS: tuple[Field, ...] = (
     Field("file_hash", "VARCHAR", 128),
     Field("text_hash", "VARCHAR", 128),
     Field("policy", "VARCHAR", 128),
+    Field("links", "VARCHAR", 65_535),
     Field("vector", "FLOAT_VECTOR"),
 )
 FIELD: Mapping[str, Field] = {field.name: field for field in FIELDS}
@@ -75,7 +76,9 @@ KEY_FIELDS = ("id", "workspace", "path", "gen", "ord")
 CATALOG_FIELDS = (
     "workspace", "path", "gen", "chunk_count", "title", "tags", "aliases", "properties", "file_hash", "policy",
 )  # fmt: skip
-MATCH_FIELDS = tuple(field.name for field in FIELDS if field.name not in {"folder", "filename", "policy", "vector"})
+LINK_FIELDS = ("workspace", "path", "gen", "links")
+_NOT_MATCHED = {"folder", "filename", "policy", "links", "vector"}
+MATCH_FIELDS = tuple(field.name for field in FIELDS if field.name not in _NOT_MATCHED)
 
 
 def properties(model: Model) -> dict[str, str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from markdown_rag.markdown.chunking import ChunkPolicy, Document, chunk_document
+from markdown_rag.markdown.chunking import ChunkPolicy, Document
+from markdown_rag.markdown.documents import to_document
 from markdown_rag.store.base import Store, Where
 
 LEFT_OUT = {"node_modules", "__pycache__", "devlog", "_legacy", "dist", "build"}
@@ -30,7 +31,7 @@ class ReferenceIndex:
         for path in [path for path in self.index if _within(path, scope) and path not in there]:
             del self.index[path]
         for path in there:
-            document = chunk_document((self.root / path).read_bytes(), path, self.policy)
+            document = to_document((self.root / path).read_bytes(), path, self.policy)
             if isinstance(document, Document) and document.chunks:
                 self.index[path] = [(c.start_byte, c.end_byte, c.text, c.text_hash) for c in document.chunks]
             else:

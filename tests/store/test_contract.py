@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from markdown_rag.errors import StoreLimitError
-from markdown_rag.store.base import FileEntry, Record, RowKey, Store, Where
+from markdown_rag.store.base import FileEntry, FileLinks, Record, RowKey, Store, Where
 from markdown_rag.store.memory import MemoryStore
 
 from .conftest import DIMENSION, MODEL, Opener, eventually, record, vector
@@ -173,6 +173,16 @@ def test_keyword_scores_are_those_of_bm25_with_the_documented_parameters(store: 
         (Where(paths=("top.md", "docs.md", "none.md")), {"top.md", "docs.md"}),
         (Where(paths=()), set()),
         (Where(scope="docs", exclude_paths=("docs/a.md",)), {"docs/deep/b.md"}),
+        (Where(within=("docs/deep", "top.md")), {"docs/deep/b.md", "top.md"}),
+        (Where(within=("do_s",)), {"do_s/e.md"}),
+        (Where(within=("",), scope="docs"), {"docs/a.md", "docs/deep/b.md"}),
+        (Where(outside=("docs", "top.md")), {"docs.md", "docs0/c.md", "docs-old/d.md", "do_s/e.md", "doXs/f.md"}),
+        (Where(outside=("",)), set()),
+        (Where(scope="docs", outside=("docs/deep",)), {"docs/a.md"}),
+        (Where(files=(("w1", ("top.md", "none.md")), ("w2", ("docs/a.md", "docs.md")))), {"top.md", "docs/a.md"}),
+        (Where(files=(("w3", ("top.md",)),)), set()),
+        (Where(files=()), set()),
+        (Where(files=(("w1", ()),)), set()),
     ],
 )  # fmt: skip
 def test_every_reader_sees_exactly_the_rows_of_its_scope(store: Store, where: Where, wanted: set[str]):
@@ -186,6 +196,19 @@ def test_every_reader_sees_exactly_the_rows_of_its_scope(store: Store, where: Wh
     eventually(store, lambda: ids(store.dense(vector(1), 100, where)), ids(rows))
     if store.capabilities().lexical:
         assert ids(store.lexical("text", 100, where)) == ids(rows)
+
+
+def test_a_file_is_named_with_its_workspace(store: Store):
+    store.insert(tree())
+    (key,) = store.keys(Where(files=(("w2", ("docs/a.md", "top.md")),)))
+    assert (key.workspace, key.path) == ("w2", "docs/a.md")
+
+
+def test_links_are_read_from_the_rows_that_carry_some(store: Store):
+    store.insert([record(ord_=1, chunk_count=2), record(chunk_count=2, links='[["wikilink","日本","",3]]')])
+    store.insert([record(gen=2)])
+    assert store.links() == [FileLinks("w1", "a.md", 1, '[["wikilink","日本","",3]]')]
+    assert store.links(Where(scope="b.md")) == []
 
 
 def test_rows_come_in_reading_order(store: Store):
