@@ -7,7 +7,9 @@ embedded nor searched.
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAX_RUN = 2_000  # bytes of a run without blanks that is still stored
@@ -20,6 +22,8 @@ _DATA_URI = re.compile(r"\bdata:[a-zA-Z]+/[\w.+-]+[;,][^\s)\"'>\]`]*")
 _MIN_CIPHER = 201  # characters
 # base64, hexadecimal, percent encoding: longer than any name, URL or path that people search for.
 _CIPHER = re.compile(rf"(?<![\w+/=%-])[\w+/=%-]{{{_MIN_CIPHER},}}", re.ASCII)
+
+Span = tuple[int, int] | tuple[int, int, str]  # start, end, and why
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,49 +46,53 @@ class Blobs:
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
         """The short spans in text[start:end], cut to it."""
-        found = []
-        for first, last in self.short[max(0, bisect_right(self.short, (start, start)) - 1) :]:
-            if first >= end:
-                break
-            if last > start:
-                found.append((max(first, start), min(last, end)))
-        return found
+        return _overlapping(self.short, start, end)
+
+    def kept(self, start: int, end: int) -> list[tuple[int, int]]:
+        """What is left of text[start:end] without the long spans."""
+        return _around(self.long, start, end)
 
 
 def find_blobs(text: str, start: int) -> Blobs:
     """The spans without words of text[start:]."""
-    longest = max(map(len, text.split()), default=0)
-    if longest <= _MIN_CIPHER and "data:" not in text:
+    if max(map(len, text.split()), default=0) < _MIN_CIPHER and "data:" not in text:
         return Blobs()
-    spans: list[tuple[int, int, str]] = []
-    if "data:" in text:
-        spans += [(m.start(), m.end(), "data URI") for m in _DATA_URI.finditer(text, start)]
-    spans += [(m.start(), m.end(), "run without blanks") for m in _CIPHER.finditer(text, start)]
-    long = [(first, last, what) for first, last, what in spans if what == "data URI" and _bytes(text, first, last)]
-    # A data URI is taken out by itself: the caption and brackets around it stay.
+    uris = [(match.start(), match.end()) for match in _DATA_URI.finditer(text, start)] if "data:" in text else []
+    long_uris = [span for span in uris if _too_long(text, *span)]
+    long = [(first, last, "data URI") for first, last in long_uris]
     for match in _RUN.finditer(text, start):
-        edge = match.start()
-        for first, last, _ in [span for span in long if match.start() <= span[0] < match.end()]:
-            long += _run(text, edge, first)
-            edge = last
-        long += _run(text, edge, match.end())
-    long = sorted(set(long))
+        # A data URI is taken out by itself: the caption and the brackets around it stay.
+        for first, last in _around(long_uris, match.start(), match.end()):
+            if _too_long(text, first, last):
+                long.append((first, last, "run without blanks"))
+    long.sort()
     short: list[tuple[int, int]] = []
-    for first, last, _ in sorted(spans):
-        inside = any(a <= first and last <= b for a, b, _ in _near(long, first))
-        if not inside and (not short or first >= short[-1][1]):
+    for first, last in sorted(uris + [(match.start(), match.end()) for match in _CIPHER.finditer(text, start)]):
+        if not _overlapping(long, first, last) and (not short or first >= short[-1][1]):
             short.append((first, last))
     return Blobs(tuple(long), tuple(short))
 
 
-def _near(spans: list[tuple[int, int, str]], position: int) -> list[tuple[int, int, str]]:
-    index = bisect_right(spans, (position, position, "\uffff"))
-    return spans[max(0, index - 1) : index + 1]
-
-
-def _bytes(text: str, start: int, end: int) -> bool:
+def _too_long(text: str, start: int, end: int) -> bool:
     return end - start >= _MIN_RUN and len(text[start:end].encode()) > MAX_RUN
 
 
-def _run(text: str, start: int, end: int) -> list[tuple[int, int, str]]:
-    return [(start, end, "run without blanks")] if _bytes(text, start, end) else []
+def _overlapping(spans: Sequence[Span], start: int, end: int) -> list[tuple[int, int]]:
+    """The spans, in order and apart from each other, that reach into [start, end), cut to it."""
+    found = []
+    for index in range(max(0, bisect_right(spans, (start, sys.maxsize)) - 1), len(spans)):
+        first, last = spans[index][0], spans[index][1]
+        if first >= end:
+            break
+        if last > start:
+            found.append((max(first, start), min(last, end)))
+    return found
+
+
+def _around(spans: Sequence[Span], start: int, end: int) -> list[tuple[int, int]]:
+    """What is left of [start, end) without the spans."""
+    left = []
+    for first, last in _overlapping(spans, start, end):
+        left.append((start, first))
+        start = last
+    return [(first, last) for first, last in [*left, (start, end)] if last > first]

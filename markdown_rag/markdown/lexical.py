@@ -52,8 +52,8 @@ _CJK = (
 )
 _SEA_MARKS = "\U00030500-\U000305ff\U00030700-\U0003079f\U00030e80-\U00030eff"
 _SEA = (
-    "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81\u0e82\u0e84\u0e86-\u0e8a\u0e8c-\u0ea3\u0ea5\u0ea7-\u0eb0\u0eb2\u0eb3\u0ebd\u0ec0-\u0ec4\u0ec6\u0edc-\u0edf\u1000-\u102a\u103f"
-    "\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1780-\u17b3\u17d7\u17dc"
+    "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81\u0e82\u0e84\u0e86-\u0e8a\u0e8c-\u0ea3\u0ea5\u0ea7-\u0eb0\u0eb2\u0eb3\u0ebd\u0ec0-\u0ec4\u0ec6"
+    "\u0edc-\u0edf\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066\u106e-\u1070\u1075-\u1081\u108e\u1780-\u17b3\u17d7\u17dc"
 )
 # The bounds keep every match, and with it the cache's keys, short.
 _JOINED = r"L{1,80}(?:[.\-/:+#]{1,3}L{1,80}){0,15}(?:['’]s(?!\w))?(?:\+\+(?!\w)|(?<!\w\w)#(?!\w))?"

@@ -18,19 +18,6 @@ class Section:
     end: int
     path: tuple[str, ...]
 
-    def without(self, gaps: tuple[tuple[int, int, str], ...]) -> list[tuple[int, int]]:
-        """The section's span without the gaps, which are in order."""
-        spans = []
-        start = self.start
-        for first, last, _ in gaps:
-            if first >= self.end:
-                break
-            if last > self.start:
-                spans.append((start, first))
-                start = last
-        spans.append((start, self.end))
-        return [(first, last) for first, last in spans if last > first]
-
 
 def split_sections(text: str, outline: Outline, start: int) -> list[Section]:
     """The sections of text[start:], in order. A heading without text of its own joins the deeper one that follows."""

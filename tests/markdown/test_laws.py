@@ -39,7 +39,9 @@ POLICIES = st.builds(
 @bounded
 @given(text=NOTES, policy=POLICIES, newline=st.sampled_from(["\n", "\r\n", "\r"]))
 def test_notes_keep_every_byte_and_every_limit(judged: Callable, text: str, policy: ChunkPolicy, newline: str) -> None:
-    judged(text.replace("\n", newline).encode(), "folder/some_note.md", policy)
+    data = text.replace("\n", newline).encode()
+    if not isinstance(decode(data), Undecodable):  # a few NULs and little else are binary data
+        judged(data, "folder/some_note.md", policy)
 
 
 @bounded
