@@ -1,4 +1,4 @@
-"""What stands between a client's call and the embedded database: token, turns, the change count, and upkeep."""
+"""What stands between a client's call and the embedded database: the token, turns, the count of changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _READS = frozenset(
         "GetIndexBuildProgress", "ShowPartitions", "HasPartition", "GetPartitionStatistics", "GetIndexStatistics",
     }
 )  # fmt: skip
-_ROW_WRITES = frozenset({"Insert", "Upsert", "Delete"})
+_OWN_TURNS = frozenset({"Insert", "Upsert", "Flush"})  # the database takes turns itself, in small pieces
 
 
 class Changes:
@@ -48,45 +48,33 @@ class Changes:
         os.close(self._file)
 
 
-class Upkeep:
-    """What follows a call: flushing the rows in memory before they slow searches down, and warming after a flush.
+class Activity:
+    """When somebody searched last, and what follows for writers."""
 
-    open_collection: a name to the library's collection, None if there is none.
-    """
+    QUIET_ROWS = 2000  # unflushed rows while nobody searches: larger segments, fewer merges
+    SEARCHED_ROWS = 500  # while somebody does: every search after a write looks through them
 
-    QUIET_ROWS = 2000  # unflushed rows while nobody searches
-    SEARCHED_ROWS = 200  # unflushed rows while somebody does
-
-    def __init__(self, open_collection: Callable[[str], Any]) -> None:
-        self._open = open_collection
+    def __init__(self) -> None:
         self._last_search = -SEARCHING_SECONDS
 
-    def after(self, method: str, request: Any) -> None:
-        """React to a call that was just answered; the caller still holds the turn that the call needed."""
-        if method in {"Search", "HybridSearch"}:
-            self._last_search = time.monotonic()
-        elif method in _ROW_WRITES:
-            collection = self._open(request.collection_name)
-            if collection is not None and collection.unflushed >= self._limit():
-                collection.flush()
-        elif method in {"Flush", "LoadCollection"}:
-            names = request.collection_names if method == "Flush" else [request.collection_name]
-            for collection in filter(None, map(self._open, names)):
-                collection.warm_later()
+    def searched(self) -> None:
+        """Somebody has just searched."""
+        self._last_search = time.monotonic()
 
-    def _limit(self) -> int:
+    def unflushed_limit(self) -> int:
+        """How many rows may wait in memory."""
         searching = time.monotonic() - self._last_search < SEARCHING_SECONDS
         return self.SEARCHED_ROWS if searching else self.QUIET_ROWS
 
 
 class Gate:
-    """A gRPC interceptor (by shape): no call without the token, many readers or one writer, upkeep after each."""
+    """A gRPC interceptor (by shape): no call without the token; many readers or one writer; every write counted."""
 
-    def __init__(self, token: str, changes: Changes, upkeep: Upkeep) -> None:
+    def __init__(self, token: str, changes: Changes, activity: Activity, turns: ReadersFirstLock) -> None:
         self._wanted = base64.b64encode(token.encode()).decode()
         self._changes = changes
-        self._upkeep = upkeep
-        self._lock = ReadersFirstLock()
+        self._activity = activity
+        self._turns = turns
 
     def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
         """Wrap the handler of one call (the interface of grpc.ServerInterceptor)."""
@@ -101,10 +89,10 @@ class Gate:
         def guarded(request: Any, context: Any) -> Any:
             if not allowed:
                 context.abort(grpc.StatusCode.UNAUTHENTICATED, "wrong token")
+            if method in {"Search", "HybridSearch"}:
+                self._activity.searched()
             with self._turn(method):
-                answer = handler.unary_unary(request, context)
-                self._upkeep.after(method, request)
-            return answer
+                return handler.unary_unary(request, context)
 
         return grpc.unary_unary_rpc_method_handler(guarded, handler.request_deserializer, handler.response_serializer)
 
@@ -116,11 +104,11 @@ class Gate:
         if method in _FREE:
             yield
         elif method in _READS:
-            with self._lock.read():
+            with self._turns.read():
                 yield
         else:
-            with self._lock.write():
-                try:
+            try:
+                with contextlib.nullcontext() if method in _OWN_TURNS else self._turns.write():
                     yield
-                finally:
-                    self._changes.grow()
+            finally:
+                self._changes.grow()

@@ -187,7 +187,7 @@ def _spawn(data_dir: Path, log_dir: Path, *, loopback: bool) -> int:
     ready, theirs = os.pipe()
     log = log_dir / _LOG_FILE
     # -P: the current directory is not searched for modules.
-    command = [sys.executable, "-P", "-m", "markdown_rag.store.engine", str(data_dir)]
+    command = [sys.executable, "-P", "-m", "markdown_rag.store.daemon", str(data_dir)]
     command += ["--log", str(log), "--ready-fd", str(theirs)]
     command += ["--loopback"] if loopback else []
     try:

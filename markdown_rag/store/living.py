@@ -111,6 +111,7 @@ class Living:
         self._vector_field = vector_field
         self._sparse_field = sparse_field
         self._lock = threading.Lock()
+        self._snapshot: tuple[Any, Any] | None = None
         self._stored_key: tuple[Any, ...] = ()
         self._stored_masks: list[Mask] = []
         self._memory_key: tuple[Any, ...] = ()
@@ -118,7 +119,7 @@ class Living:
 
     def view(self) -> View:
         """The collection as it is now."""
-        segments, tombstones = self._collection._read_snapshot()  # noqa: SLF001 - the pinned library's own snapshot
+        segments, tombstones = self._stored()
         segments = tuple(segment for segment in segments if segment.num_rows)
         memory = self._collection._memtable  # noqa: SLF001
         stored_key = (*segments, len(tombstones))
@@ -134,6 +135,20 @@ class Living:
                 self._view = self._assemble(segments, memory, tombstones._map)  # noqa: SLF001
                 self._memory_key = memory_key
             return self._view
+
+    def remember(self) -> None:
+        """Take the stored rows as they are: after every flush, before anybody reads."""
+        self._snapshot = self._collection._read_snapshot()  # noqa: SLF001 - the pinned library's own snapshot
+
+    def _stored(self) -> tuple[Any, Any]:
+        """Segments and tombstones. While a merge holds the library's lock, those from before it: they say the same."""
+        lock = self._collection._maintenance_lock  # noqa: SLF001
+        if lock.acquire(blocking=self._snapshot is None):
+            try:
+                self.remember()
+            finally:
+                lock.release()
+        return self._snapshot or self._collection._read_snapshot()  # noqa: SLF001
 
     def _assemble(self, segments: Sequence[Any], memory: Any, tombstones: Mapping[str, int]) -> View:
         inserted = {key: place[2] for key, place in memory.pk_index_snapshot()}

@@ -19,7 +19,7 @@ class ReadersFirstLock:
     patience: seconds after which a waiting writer goes before newly arriving readers, once.
     """
 
-    def __init__(self, patience: float = 1.0) -> None:
+    def __init__(self, patience: float = 0.25) -> None:
         self._patience = patience
         self._changed = threading.Condition()
         self._readers = 0

@@ -61,7 +61,7 @@ def engines_of(data_dir: Path) -> list[int]:
     found = []
     for process in psutil.process_iter(["cmdline", "status"]):
         command = process.info["cmdline"] or []
-        if "markdown_rag.store.engine" in command and str(data_dir) in command:
+        if "markdown_rag.store.daemon" in command and str(data_dir) in command:
             found.append(process.pid)
     return found
 
