@@ -13,9 +13,11 @@ DEMO = env -i PATH="$$PATH" HOME="$$HOME" LANG=C.UTF-8 MARKDOWN_RAG_CACHE_DIR="$
 QUESTION = what happens when the embedding provider is down?
 
 demo: $(VENV)/.installed
+	$(DEMO) service stop
 	rm -rf .demo
 	$(DEMO) index docs
 	$(DEMO) search "$(QUESTION)"
+	$(DEMO) service stop
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest

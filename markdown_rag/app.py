@@ -5,6 +5,7 @@ Building the parts is ``wiring``'s, rules are the parts' own; here stands only w
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +20,9 @@ from markdown_rag.jobs.job import IndexRequest, Job
 from markdown_rag.jobs.status import no_status
 from markdown_rag.paths import Scope
 from markdown_rag.policies import chunk_policy, job_policy, scan_policy
+from markdown_rag.reading import Reading
 from markdown_rag.settings import Settings
-from markdown_rag.wiring import Parts, Reading
+from markdown_rag.wiring import Parts
 from markdown_rag.workspaces import IndexTarget, Searched, index_target, search_target, within_searched
 
 if TYPE_CHECKING:
@@ -36,18 +38,20 @@ class App:
     """Everything, in this process, for one agent. Nothing is opened until it is asked for.
 
     parts: what all agents of the process share. settings: the agent's own (workspace, exclusions, chunking, hits a
-    file). working_directory: where the agent was started; the default place to index and to search.
+    file). working_directory: where the agent was started; the default place to index and to search, and what
+    relative paths start from. asked_by: who the agent is, for people to read.
     """
 
-    def __init__(self, parts: Parts, settings: Settings, working_directory: Path) -> None:
+    def __init__(self, parts: Parts, settings: Settings, working_directory: Path, asked_by: str = "") -> None:
         self._parts = parts
         self._settings = settings
         self._cwd = working_directory
+        self._asked_by = asked_by
 
     def index(self, call: IndexCall) -> Json:
         """Accept an index job, or join one; only the ledger is touched, so it answers at once."""
         target = self._target(call)
-        submission = self._parts.queue.submit(self._request(target.scope, call))
+        submission = self._parts.queue.submit(self._request(target.scope, call), call.request_id)
         answer: Json = {"message": submission.message, "target_path": str(target.scope.absolute)}
         if target.warning:
             answer["warning"] = target.warning
@@ -188,7 +192,7 @@ class App:
 
     def health(self) -> Json:
         """What this installation is made of, and whether each part works."""
-        return health(self._parts, self._cwd)
+        return health(self._parts, self._settings.markdown_workspace, self._cwd)
 
     def close(self) -> None:
         """Stop own jobs, keep what is stored, let go of everything. Safe to call twice."""
@@ -196,10 +200,10 @@ class App:
 
     def _target(self, call: IndexCall) -> IndexTarget:
         return index_target(
-            locked=self._settings.markdown_workspace,
+            locked=self._from_here(self._settings.markdown_workspace),
             shared_id=self._settings.markdown_workspace_id,
             working_directory=self._cwd,
-            given_root=call.root,
+            given_root=self._from_here(call.root),
             directory=call.directory,
             recursive=call.recursive,
         )
@@ -214,15 +218,20 @@ class App:
             params=call.params,
             target=self._parts.job_target,
             policy=job_policy(self._settings),
+            requested_by=self._asked_by,
         )
+
+    def _from_here(self, path: str) -> str:
+        """A path as the agent means it, wherever this process runs; "" stays ""."""
+        return str(self._cwd / os.path.expanduser(path)) if path else ""
 
     def _searched(self, workspace: str, reading: Reading) -> Searched:
         def indexed() -> set[str]:
             return {workspace_id for workspace_id, _ in reading.catalog.snapshot().files}
 
         return search_target(
-            workspace,
-            locked=self._settings.markdown_workspace,
+            self._from_here(workspace) if "/" in workspace else workspace,
+            locked=self._from_here(self._settings.markdown_workspace),
             shared_id=self._settings.markdown_workspace_id,
             working_directory=self._cwd,
             known=self._parts.workspaces.all(),

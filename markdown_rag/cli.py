@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from markdown_rag import __version__
-from markdown_rag.app import App
 from markdown_rag.errors import FastRagError, InputError, SettingsError
 from markdown_rag.facade import Facade, IndexCall, SearchCall, Unusable
+from markdown_rag.service.opening import open_facade
 from markdown_rag.settings import load_settings
 from markdown_rag.terminal import ProgressDisplay, say, say_json
-from markdown_rag.wiring import Parts
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 POLL_SECONDS = 20.0
@@ -33,30 +32,25 @@ def run(arguments: Sequence[str]) -> int:
     if options.command == "serve":
         return _serve()
     try:
-        app = _app()
+        return service(options) if options.command == "service" else _with_facade(options)
     except SettingsError as error:
         say(str(error), sys.stderr)
         return USAGE
-    try:
-        command: Callable[[Facade, argparse.Namespace], int] = options.run
-        return command(app, options)
-    except InputError as error:
-        say(f"Error: {error}", sys.stderr)
-        return USAGE
     except FastRagError as error:
         say(f"Error: {error}", sys.stderr)
-        return FAILED
+        return USAGE if isinstance(error, InputError) else FAILED
     except KeyboardInterrupt:
         say("Interrupted; what was stored stays.", sys.stderr)
         return INTERRUPTED
+
+
+def _with_facade(options: argparse.Namespace) -> int:
+    app = open_facade(os.environ, Path.cwd())
+    try:
+        command: Callable[[Facade, argparse.Namespace], int] = options.run
+        return command(app, options)
     finally:
         app.close()
-
-
-def _app() -> App:
-    """The façade in this process; SettingsError for a bad variable."""
-    settings = load_settings(os.environ)
-    return App(Parts(settings), settings, Path.cwd())
 
 
 def _serve() -> int:
@@ -66,7 +60,7 @@ def _serve() -> int:
 
     facade: Facade
     try:
-        facade = _app()
+        facade = open_facade(os.environ, Path.cwd())
     except SettingsError as error:
         say(str(error), sys.stderr)
         facade = Unusable(error)
@@ -214,6 +208,28 @@ def evaluate(app: Facade, options: argparse.Namespace) -> int:
     return DONE
 
 
+def service(options: argparse.Namespace) -> int:
+    """Show, end or explain the background process."""
+    from markdown_rag.service import control  # noqa: PLC0415 - HTTP
+
+    settings = load_settings(os.environ)
+    if options.action == "logs":
+        say(control.logs(settings))
+        return DONE
+    if options.action == "stop":
+        count = control.stop(settings)
+        say_json({"stopped": count}) if options.json else say(f"{count} ended; jobs go on when it is started again.")
+        return DONE
+    running = control.status(settings)
+    if options.json:
+        say_json({"services": running})
+    for facts in () if options.json else running:
+        say("\n".join(f"{name}: {value}" for name, value in facts.items()))
+    if not running and not options.json:
+        say("No background service runs; the next call starts one.")
+    return DONE if running else FAILED
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="markdown-fastrag-mcp", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--version", action="version", version=__version__)
@@ -248,6 +264,10 @@ def _parser() -> argparse.ArgumentParser:
     command = add("doctor", doctor, "check the installation, and a folder's index against the disk")
     command.add_argument("path", nargs="?", default="", help="the folder (default: MARKDOWN_WORKSPACE, else this one)")
     command.add_argument("--repair", action="store_true", help="mend what can be mended without loss")
+
+    command = add("service", None, "show or end the background process that works for all agents, or read its log")
+    command.add_argument("action", choices=("status", "stop", "logs"), help="what to do")
+    command.add_argument("--json", action="store_true", help="print one JSON document")
 
     command = add("eval", evaluate, "score a folder that holds docs/ and queries.jsonl")
     command.add_argument("path", help="the folder")

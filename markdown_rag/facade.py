@@ -20,7 +20,8 @@ class IndexCall:
     """A request to index. root and directory as the caller named them ("" = default).
 
     force: write every file again; use_cache False also pays for every vector again. verify: hash files even where
-    size and time say unchanged. confirm_deletions: go on although more than half of the files are gone.
+    size and time say unchanged. confirm_deletions: go on although more than half of the files are gone. request_id:
+    the same for a call that is repeated because its answer was lost, so that it leads to the same job.
     """
 
     root: str = ""
@@ -31,23 +32,82 @@ class IndexCall:
     verify: bool = False
     confirm_deletions: bool = False
     params: Mapping[str, Any] = field(default_factory=dict)
+    request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchCall:
-    """A question. k: how many files to answer with. scope_path: a folder or file, absolute or relative.
+    """A question. k: how many files to answer with.
 
     workspace: "" for the default, "all", or a name. explain: show what each score is made of. mode: "hybrid",
-    "lexical" or "dense". every_passage: no limit on the hits of one file.
+    "lexical" or "dense". every_passage: no limit on the hits of one file. max_tokens: of the answer, 0 = what k needs.
+    scope_path, exclude_path: folders and files, absolute or relative, to search in and to leave out. tags: all of
+    them, each with what is nested in it. properties: conditions on front matter (search/conditions.py), all of them.
+    expand: "requires" and "links", what to add to the hits.
     """
 
     query: str
     k: int = 5
-    scope_path: str = ""
+    scope_path: tuple[str, ...] = ()
     workspace: str = ""
     explain: bool = False
     mode: str = "hybrid"
     every_passage: bool = False
+    exclude_path: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    properties: tuple[str, ...] = ()
+    expand: tuple[str, ...] = ()
+    max_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCall:
+    """Text to read: by a hit's id, or a path with a heading or lines ("10-40"), else the whole document.
+
+    before, after: chunks round a hit that come with it. section: the whole section a hit stands in. reconstruct: the
+    file's exact text and what proves it. max_tokens: of the text. continue_from: what an answer that was cut gave.
+    """
+
+    id: str = ""
+    path: str = ""
+    heading: str = ""
+    lines: str = ""
+    before: int = 0
+    after: int = 0
+    section: bool = False
+    reconstruct: bool = False
+    max_tokens: int = 4_000
+    continue_from: str = ""
+    workspace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListCall:
+    """What is indexed, by folder. path: a folder, "" = the root. recursive: files of subfolders one by one.
+
+    The filters are a search's. after: the last path of the page before. limit: files of a page.
+    """
+
+    path: str = ""
+    recursive: bool = False
+    exclude_path: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    properties: tuple[str, ...] = ()
+    after: str = ""
+    limit: int = 50
+    max_tokens: int = 4_000
+    workspace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LinksCall:
+    """The neighbours of a document. direction: "out", "in" or "both"; hops: 1 to 3."""
+
+    path: str
+    direction: str = "both"
+    hops: int = 1
+    max_tokens: int = 2_000
+    workspace: str = ""
 
 
 class Facade(Protocol):
@@ -73,6 +133,18 @@ class Facade(Protocol):
 
     def search(self, call: SearchCall) -> Json:
         """Ranked, bounded, cited passages."""
+        ...
+
+    def read(self, call: ReadCall) -> Json:
+        """The text of a document or of a part of it."""
+        ...
+
+    def list_documents(self, call: ListCall) -> Json:
+        """What is indexed, and what was left out."""
+        ...
+
+    def follow_links(self, call: LinksCall) -> Json:
+        """What a document links to, and what links to it."""
         ...
 
     def clear(self, workspace: str = "", *, confirm: bool = False) -> Json:
@@ -124,6 +196,21 @@ class Unusable:
         raise self._reason
 
     def search(self, call: SearchCall) -> Json:
+        """Raise the reason."""
+        del call
+        raise self._reason
+
+    def read(self, call: ReadCall) -> Json:
+        """Raise the reason."""
+        del call
+        raise self._reason
+
+    def list_documents(self, call: ListCall) -> Json:
+        """Raise the reason."""
+        del call
+        raise self._reason
+
+    def follow_links(self, call: LinksCall) -> Json:
         """Raise the reason."""
         del call
         raise self._reason

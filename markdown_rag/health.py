@@ -15,11 +15,11 @@ from markdown_rag.facade import Json
 from markdown_rag.wiring import Parts
 
 
-def health(parts: Parts, working_directory: Path) -> Json:
-    """All checks in order, and whether all of them passed."""
+def health(parts: Parts, locked: str, working_directory: Path) -> Json:
+    """All checks in order, and whether all of them passed. locked: the agent's MARKDOWN_WORKSPACE, or ""."""
     looks: dict[str, Callable[[], str]] = {
         "state directory": lambda: _state_directory(parts.settings.state_directory),
-        "workspaces": lambda: _workspaces(parts, working_directory),
+        "workspaces": lambda: _workspaces(parts, locked, working_directory),
         "embeddings": lambda: _embeddings(parts),
         "store": lambda: _store(parts),
         "jobs": lambda: f"{len(parts.queue.active())} queued or running",
@@ -46,9 +46,8 @@ def _state_directory(path: Path) -> str:
     return f"{path}, {free.f_bavail * free.f_frsize // 2**20:,} MiB free"
 
 
-def _workspaces(parts: Parts, working_directory: Path) -> str:
+def _workspaces(parts: Parts, locked: str, working_directory: Path) -> str:
     known = parts.workspaces.all()
-    locked = parts.settings.markdown_workspace
     here = f"MARKDOWN_WORKSPACE={locked}" if locked else f"started in {working_directory}"
     return f"{here}; indexed from here: " + (", ".join(str(w.root) for w in known) or "none yet")
 

@@ -9,19 +9,18 @@ A key is a ``SecretStr``: it appears in no ``repr``, message or log. Nothing hea
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import SecretStr, ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from markdown_rag.errors import SettingsError
 from markdown_rag.paths import is_utf8, state_directory
+from markdown_rag.variables import NAMES, NO_KEY, Key, Names, Switch, switch, text, value, whole
 
-Default = int | None | Callable[[dict[str, Any]], int]  # the last one: from the values of the fields before it
 Provider = Literal["local", "gemini", "vertex", "openai", "openai-compatible", "voyage"]
 
 _KEY_VARIABLES: Final[Mapping[str, str]] = {
@@ -45,35 +44,6 @@ class Variable:
     formerly: str
 
 
-def _text(value: str, allowed: str, meaning: str, *, pattern: str | None = None, **notes: str) -> Any:
-    return Field(value, pattern=pattern, repr=False, description=meaning, json_schema_extra={"range": allowed, **notes})
-
-
-def _whole(value: Default, smallest: int, largest: int, meaning: str, **notes: str) -> Any:
-    given: dict[str, Any] = {"default_factory": value} if callable(value) else {"default": value}
-    extra: dict[str, Any] = {"range": f"a whole number from {smallest} to {largest}", **notes}
-    return Field(**given, ge=smallest, le=largest, description=meaning, json_schema_extra=extra)
-
-
-def _value(value: object, allowed: str, meaning: str) -> Any:
-    return Field(value, description=meaning, json_schema_extra={"range": allowed})
-
-
-def _split(value: object) -> object:
-    return tuple(part for part in map(str.strip, value.split(",")) if part) if isinstance(value, str) else value
-
-
-def _sendable(key: SecretStr) -> SecretStr:
-    # A key goes into an HTTP header, and libraries repeat a header they refuse, key and all, in their error.
-    if not re.fullmatch(r"[\x21-\x7e]+", key.get_secret_value()):
-        raise ValueError
-    return key
-
-
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
-Key = Annotated[SecretStr, AfterValidator(_sendable)]
-_NO_KEY = SecretStr("")
-_NAMES = "names or paths from the root, with commas between"
 _KEY = "a key of printable ASCII characters without blanks"
 _FOLDER = "a folder's path"
 _PROVIDERS = f"one of {', '.join(get_args(Provider))}"
@@ -86,9 +56,9 @@ class Settings(BaseSettings):
         frozen=True, extra="forbid", hide_input_in_errors=True, regex_engine="python-re", validate_default=False
     )
 
-    embedding_provider: Provider = _value("local", _PROVIDERS, "Who turns texts into vectors.")
-    embedding_model: str = _text("", "a model's name", "The provider's model.", default="the provider's usual model")
-    embedding_dim: int | None = _whole(
+    embedding_provider: Provider = value("local", _PROVIDERS, "Who turns texts into vectors.")
+    embedding_model: str = text("", "a model's name", "The provider's model.", default="the provider's usual model")
+    embedding_dim: int | None = whole(
         None,
         2,
         32_768,
@@ -96,72 +66,72 @@ class Settings(BaseSettings):
         default="the model's own",
         formerly="768",
     )
-    embedding_base_url: str = _text(
+    embedding_base_url: str = text(
         "",
         "an http:// or https:// address",
         "Where the server of `openai-compatible` listens.",
         pattern=r"\Ahttps?://[^\s/]\S*\Z",
     )
-    embedding_api_key: Key = _value(_NO_KEY, _KEY, "Key for `openai-compatible`, if its server wants one.")
-    gemini_api_key: Key = _value(_NO_KEY, _KEY, "Key for `gemini`.")
-    openai_api_key: Key = _value(_NO_KEY, _KEY, "Key for `openai`.")
-    voyage_api_key: Key = _value(_NO_KEY, _KEY, "Key for `voyage`.")
-    vertex_project: str = _text(
+    embedding_api_key: Key = value(NO_KEY, _KEY, "Key for `openai-compatible`, if its server wants one.")
+    gemini_api_key: Key = value(NO_KEY, _KEY, "Key for `gemini`.")
+    openai_api_key: Key = value(NO_KEY, _KEY, "Key for `openai`.")
+    voyage_api_key: Key = value(NO_KEY, _KEY, "Key for `voyage`.")
+    vertex_project: str = text(
         "", "a project's id", "Google Cloud project for `vertex`.", default="the credentials' own"
     )
-    vertex_location: str = _text("us-central1", "a region's name", "Google Cloud region for `vertex`.")
-    google_application_credentials: str = _text(
+    vertex_location: str = text("us-central1", "a region's name", "Google Cloud region for `vertex`.")
+    google_application_credentials: str = text(
         "", "a file's path", "Account file for `vertex`; Google's library reads it.", default="Google's own search"
     )
-    embedding_batch_size: int = _whole(250, 1, 10_000, "Most texts in a request; a provider's own limit goes first.")
-    embedding_concurrent_batches: int = _whole(4, 1, 64, "Requests under way at the same time.")
-    embedding_batch_delay_ms: int = _whole(0, 0, 600_000, "Pause between requests, in milliseconds.")
-    embedding_timeout_seconds: int = _whole(60, 1, 600, "How long one request may take.")
-    embedding_threads: int = _whole(1, 1, 256, "Processor threads of the local model.")
+    embedding_batch_size: int = whole(250, 1, 10_000, "Most texts in a request; a provider's own limit goes first.")
+    embedding_concurrent_batches: int = whole(4, 1, 64, "Requests under way at the same time.")
+    embedding_batch_delay_ms: int = whole(0, 0, 600_000, "Pause between requests, in milliseconds.")
+    embedding_timeout_seconds: int = whole(60, 1, 600, "How long one request may take.")
+    embedding_threads: int = whole(1, 1, 256, "Processor threads of the local model.")
 
-    milvus_address: str = _text(
+    milvus_address: str = text(
         "",
         "a path that ends in .db, or an http://, https://, tcp:// or unix: address",
         "Where the index is: a folder of the embedded engine, or a Milvus server.",
         default="`milvus_markdown.db` in the state directory",
     )
-    milvus_token: SecretStr = _value(_NO_KEY, "a token, or user:password", "Token of the Milvus server.")
-    milvus_insert_batch: int = _whole(5000, 1, 100_000, "Most rows in an insert; the store's own limits go first.")
-    milvus_timeout_seconds: int = _whole(30, 1, 600, "How long one call to the store may take.")
+    milvus_token: SecretStr = value(NO_KEY, "a token, or user:password", "Token of the Milvus server.")
+    milvus_insert_batch: int = whole(5000, 1, 100_000, "Most rows in an insert; the store's own limits go first.")
+    milvus_timeout_seconds: int = whole(30, 1, 600, "How long one call to the store may take.")
 
-    markdown_workspace: str = _text(
+    markdown_workspace: str = text(
         "", _FOLDER, "The one folder that is indexed, whatever a request names.", default="what a request names"
     )
-    markdown_workspace_id: str = _text(
+    markdown_workspace_id: str = text(
         "",
         "1 to 64 letters, digits, '.', '_' or '-', and not the word all",
         "Name under which machines share the index of the same documents.",
         pattern=r"\A(?!(?i:all)\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z",
         default="made from machine and folder",
     )
-    markdown_collection: str = _text(
+    markdown_collection: str = text(
         "markdown_vectors",
         "up to 100 letters, digits or '_', with no digit first",
         "First part of the collection's name; provider, model and dimension follow.",
         pattern=r"\A[A-Za-z_][A-Za-z0-9_]{0,99}\Z",
     )
-    markdown_rag_cache_dir: str = _text(
+    markdown_rag_cache_dir: str = text(
         "",
         _FOLDER,
         "The state directory: embedded index, caches, jobs.",
         default="`markdown-fastrag-mcp/.db` in the user's data directory",
         formerly="`./.db`",
     )
-    markdown_exclude_dirs: Names = _value(
-        (), _NAMES, "Folder names to leave out besides the usual ones; `!name` takes one out."
+    markdown_exclude_dirs: Names = value(
+        (), NAMES, "Folder names to leave out besides the usual ones; `!name` takes one out."
     )
-    markdown_exclude_files: Names = _value(
-        (), _NAMES, "File names to leave out besides the usual ones; `!name` takes one out."
+    markdown_exclude_files: Names = value(
+        (), NAMES, "File names to leave out besides the usual ones; `!name` takes one out."
     )
 
-    markdown_chunk_size: int = _whole(400, 32, 8192, "Most tokens in the embedded text of a chunk.", formerly="2048")
-    markdown_chunk_overlap: int = _whole(0, 0, 4096, "Tokens repeated where one block had to be cut.", formerly="100")
-    min_chunk_tokens: int = _whole(
+    markdown_chunk_size: int = whole(400, 32, 8192, "Most tokens in the embedded text of a chunk.", formerly="2048")
+    markdown_chunk_overlap: int = whole(0, 0, 4096, "Tokens repeated where one block had to be cut.", formerly="100")
+    min_chunk_tokens: int = whole(
         lambda known: min(100, known["markdown_chunk_size"] // 4),
         0,
         8191,
@@ -169,7 +139,7 @@ class Settings(BaseSettings):
         default="100, or a quarter of a smaller `MARKDOWN_CHUNK_SIZE`",
         formerly="300",
     )
-    min_final_tokens: int = _whole(
+    min_final_tokens: int = whole(
         lambda known: min(50, known["markdown_chunk_size"] // 8),
         0,
         8191,
@@ -177,10 +147,20 @@ class Settings(BaseSettings):
         default="50, or an eighth of a smaller `MARKDOWN_CHUNK_SIZE`",
         formerly="150",
     )
-    dedup_max_per_file: int = _whole(1, 0, 50, "Most hits from one file; 0 is no limit.")
+    dedup_max_per_file: int = whole(1, 0, 50, "Most hits from one file; 0 is no limit.")
 
-    markdown_bg_max_jobs: int = _whole(1, 1, 64, "Index jobs that run at the same time, over all agents.")
-    markdown_bg_job_ttl_seconds: int = _whole(1800, 1, 31_536_000, "How long a finished job's outcome can be read.")
+    markdown_watch: Switch = switch(
+        "off", "Whether edits of the workspace are indexed by themselves, within two seconds of the last one."
+    )
+
+    markdown_rag_service: Switch = switch(
+        "on", "Whether one background process works for all agents; `off` does everything in the agent's own."
+    )
+    markdown_rag_idle_minutes: int = whole(
+        15, 0, 10_080, "How long the background process stays after its last client has gone and its last job ended."
+    )
+    markdown_bg_max_jobs: int = whole(1, 1, 64, "Index jobs that run at the same time, over all agents.")
+    markdown_bg_job_ttl_seconds: int = whole(1800, 1, 31_536_000, "How long a finished job's outcome can be read.")
 
     @classmethod
     def settings_customise_sources(
@@ -221,7 +201,7 @@ class Settings(BaseSettings):
     @property
     def provider_key(self) -> SecretStr:
         """The chosen provider's key; empty where none is set or used."""
-        key: SecretStr = getattr(self, self.key_variable.lower()) if self.key_variable else _NO_KEY
+        key: SecretStr = getattr(self, self.key_variable.lower()) if self.key_variable else NO_KEY
         return key
 
 

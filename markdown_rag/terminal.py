@@ -1,4 +1,4 @@
-"""How the shell shows things: text made safe for a terminal, progress on one line or as plain lines. Nothing decides here."""
+"""How the shell shows things: text made safe for a terminal, progress on one line or as plain lines. No decisions."""
 
 from __future__ import annotations
 

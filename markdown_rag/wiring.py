@@ -13,7 +13,6 @@ import json
 import threading
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +26,7 @@ from markdown_rag.jobs.job import Job
 from markdown_rag.jobs.ledger import open_ledger
 from markdown_rag.jobs.queue import JobQueue
 from markdown_rag.policies import policies_of
+from markdown_rag.reading import Reading, Unreachable
 from markdown_rag.settings import Settings
 from markdown_rag.workspaces import MIGRATIONS, WorkspaceRegistry
 
@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from markdown_rag.embeddings.service import Embeddings
     from markdown_rag.indexing.indexer import Indexer
     from markdown_rag.indexing.statcache import StatCache
-    from markdown_rag.search.catalog import Catalog
     from markdown_rag.search.legs import QueryVectors
-    from markdown_rag.search.searcher import Searcher
-    from markdown_rag.store.base import Model, Store, Vector
+    from markdown_rag.store.base import Model, Store
     from markdown_rag.store.opening import StoreSettings
 
 T = TypeVar("T")
@@ -47,10 +45,14 @@ DOCUMENT_WEIGHT = {"local": 0.5}
 
 
 class Parts:
-    """The parts of one process. Thread-safe; every property builds its part on first use."""
+    """The parts of one process. Thread-safe; every property builds its part on first use.
 
-    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+    heir: this process takes over jobs whose process died, and leaves its own to the next heir.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock | None = None, *, heir: bool = False) -> None:
         self.settings = settings
+        self._heir = heir
         self.clock = clock or SystemClock()
         self._lock = threading.Lock()  # guards what follows; never held while a part is built
         self._building: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
@@ -97,8 +99,14 @@ class Parts:
 
     def _queue(self) -> JobQueue:
         ledger = self._once("ledger", lambda: open_ledger(self.settings.state_directory))
-        limits = self.settings
-        return JobQueue(ledger, self._run, self.clock, limits.markdown_bg_max_jobs, limits.markdown_bg_job_ttl_seconds)
+        return JobQueue(
+            ledger,
+            self._run,
+            self.clock,
+            self.settings.markdown_bg_max_jobs,
+            self.settings.markdown_bg_job_ttl_seconds,
+            heir_to=self.job_target if self._heir else "",
+        )
 
     def _run(self, job: Job, progress: Progress, stop: StopSignal) -> Json:
         """Carry out an index job (called by the queue, in the job's own thread)."""
@@ -275,28 +283,3 @@ class Parts:
         for close in reversed(closers):
             with contextlib.suppress(FastRagError):
                 close()
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One collection, opened for questions."""
-
-    store: Store
-    catalog: Catalog
-    searcher: Searcher
-
-    def close(self) -> None:
-        """End the searcher's threads; the store is closed by whoever opened it."""
-        self.searcher.close()
-
-
-class Unreachable:
-    """Stands for a model that cannot be asked: every query answers with the reason."""
-
-    def __init__(self, reason: EmbeddingError) -> None:
-        self._reason = reason
-
-    def query(self, text: str) -> Vector:
-        """Raises the reason."""
-        del text
-        raise self._reason

@@ -22,7 +22,10 @@ _GRACE_SECONDS = 6.0  # an engine process leaves within 5 s of its last client
 
 @pytest.fixture(autouse=True)
 def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A throw-away home and state directory; none of the variables this package reads."""
+    """A throw-away home and state directory; of the variables this package reads only those that keep it there.
+
+    Everything runs in the process under test; the tests of the service start theirs, and see to its end.
+    """
     home = tmp_path_factory.mktemp("home")
     for variable in describe():
         monkeypatch.delenv(variable.name, raising=False)
@@ -30,6 +33,7 @@ def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("MARKDOWN_RAG_CACHE_DIR", str(home / "state"))
+    monkeypatch.setenv("MARKDOWN_RAG_SERVICE", "off")
     return home
 
 

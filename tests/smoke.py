@@ -81,6 +81,7 @@ async def smoke(command: str, directory: Path) -> None:
     home = directory / "home"
     home.mkdir()
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "MARKDOWN_RAG_CACHE_DIR": str(home / "state")}
+    environment["MARKDOWN_RAG_IDLE_MINUTES"] = "0"
     server = StdioServerParameters(command=command, args=[], env=environment, cwd=str(home))
     started = time.monotonic()
     with anyio.fail_after(SECONDS):

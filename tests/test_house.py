@@ -26,6 +26,7 @@ ENVIRONMENT = {
     "cli.py": "hands the environment to load_settings",
     "paths.py": "the platform's data directory",
     "processes": "the user's runtime directory; what a process of ours inherits",
+    "service/process.py": "the service's own variables, as it was given them",
     "store": "libraries' process variables",
 }
 HEAVY = {

@@ -55,7 +55,7 @@ MIGRATIONS = (
 )
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM job"  # noqa: S608 - our own column names
 _ACTIVE = f"{_SELECT} WHERE finished_at IS NULL ORDER BY number"
-_ASKED = f"{_SELECT} WHERE id = (SELECT job_id FROM asked WHERE request_id = ?)"
+_ASKED = f"{_SELECT} WHERE id = (SELECT job_id FROM asked WHERE request_id = ?)"  # noqa: S608 - the same
 _VALUES = ", ".join("?" for _ in COLUMNS)
 _WRITE = f"INSERT OR REPLACE INTO job ({', '.join(COLUMNS)}) VALUES ({_VALUES})"  # noqa: S608 - the same
 

@@ -1,0 +1,132 @@
+"""A service from its first socket to its end: HTTP and presence, what it says of itself, how it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import uvicorn
+
+from markdown_rag import __version__
+from markdown_rag.facade import Json
+from markdown_rag.processes import sockets
+from markdown_rag.processes.endpoint import Endpoint, withdraw_endpoint, write_endpoint
+from markdown_rag.processes.presence import Presence
+from markdown_rag.service.host import Controls, Host, application
+from markdown_rag.service.identity import Identity
+from markdown_rag.service.shared import Shared
+from markdown_rag.service.siblings import retire_older
+
+CLOSE_SECONDS = 8.0  # then the process ends: whatever still runs is repeated by the next one
+GRACE_SECONDS = 2  # for answers under way
+KEEP_ALIVE_SECONDS = 75  # longer than clients keep an unused connection
+
+log = logging.getLogger("markdown_rag.service")
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the process, and tells when it begins to leave."""
+
+    def __init__(self, config: uvicorn.Config, leaving: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._leaving = leaving
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Nobody finds us any more; then answers under way are finished."""
+        self._leaving()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class Service:
+    """One service. environ: its variables, the agents' own left out."""
+
+    def __init__(self, identity: Identity, environ: Mapping[str, str], *, loopback: bool = False) -> None:
+        """Open the sockets and publish the endpoint. Raises SettingsError, OSError."""
+        self._identity = identity
+        self._started = time.time()
+        self._shared = Shared(environ)
+        token = secrets.token_hex(32)
+        base = None if loopback else sockets.socket_base(identity.endpoint)
+        if base is not None:
+            sockets.remove_stale(base)
+        self._http, address = sockets.listen(base, "h")
+        listener, presence = sockets.listen(base, "p")
+        self._paths = [Path(place.partition(":")[2]) for place in (address, presence) if place.startswith("unix:")]
+        self._presence = Presence(
+            listener,
+            token,
+            identity.kind,
+            self.leave,
+            linger=self._shared.settings.markdown_rag_idle_minutes * 60.0,
+            may_leave=self._shared.is_unused,
+        )
+        controls = Controls(self.about, self.leave, self._presence.retire)
+        self._server = _Server(
+            uvicorn.Config(
+                application(Host(self._shared.open), controls, token),
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                ws="none",
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=GRACE_SECONDS,
+            ),
+            self._withdraw,
+        )
+        self.endpoint = Endpoint(identity.kind, os.getpid(), address, presence, token)
+        write_endpoint(identity.endpoint, self.endpoint)
+
+    def about(self) -> Json:
+        """What it says of itself."""
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "started_at": self._started,
+            "clients": self._presence.clients,
+            "busy": not self._shared.is_unused(),
+            "address": self.endpoint.address,
+            "log": str(self._identity.log),
+        }
+
+    def leave(self) -> None:
+        """Ask it to end; safe in a signal handler and in any thread."""
+        self._server.should_exit = True
+
+    def serve(self) -> None:
+        """Serve until the last client has gone or leave was called, then close everything."""
+        log.info("serving %s, version %s", self._identity.stem, __version__)
+        self._presence.start()
+        threading.Thread(target=self._begin, name="begin", daemon=True).start()
+        asyncio.run(self._server.serve(sockets=[self._http]))
+        self._shared.close()
+        for path in self._paths:
+            path.unlink(missing_ok=True)
+
+    def _withdraw(self) -> None:
+        log.info("leaving")
+        _end_after(CLOSE_SECONDS)
+        withdraw_endpoint(self._identity.endpoint, self.endpoint)
+        self._presence.stop()
+
+    def _begin(self) -> None:
+        retire_older(self._identity)
+        self._shared.begin()
+
+
+def _end_after(seconds: float) -> None:
+    """End the process even if closing takes longer."""
+    watchdog = threading.Timer(seconds, os._exit, args=(0,))
+    watchdog.daemon = True
+    watchdog.start()

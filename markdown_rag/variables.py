@@ -1,0 +1,55 @@
+"""How a variable is declared: type, limits, and the words of the documentation, in one field. Pure.
+
+``range`` says what is allowed; ``default`` and ``formerly`` in the notes replace what the documentation shows for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_settings import NoDecode
+
+Default = int | None | Callable[[dict[str, Any]], int]  # the last one: from the values of the fields before it
+
+
+def text(value: str, allowed: str, meaning: str, *, pattern: str | None = None, **notes: str) -> Any:
+    """A text; pattern: what it has to match."""
+    return Field(value, pattern=pattern, repr=False, description=meaning, json_schema_extra={"range": allowed, **notes})
+
+
+def whole(value: Default, smallest: int, largest: int, meaning: str, **notes: str) -> Any:
+    """A whole number; a callable value reads its default from the variables before it."""
+    given: dict[str, Any] = {"default_factory": value} if callable(value) else {"default": value}
+    extra: dict[str, Any] = {"range": f"a whole number from {smallest} to {largest}", **notes}
+    return Field(**given, ge=smallest, le=largest, description=meaning, json_schema_extra=extra)
+
+
+def value(default: object, allowed: str, meaning: str) -> Any:
+    """Anything else, its type being what checks it."""
+    return Field(default, description=meaning, json_schema_extra={"range": allowed})
+
+
+def _split(value: object) -> object:
+    return tuple(part for part in map(str.strip, value.split(",")) if part) if isinstance(value, str) else value
+
+
+def _sendable(key: SecretStr) -> SecretStr:
+    # A key goes into an HTTP header, and libraries repeat a header they refuse, key and all, in their error.
+    if not re.fullmatch(r"[\x21-\x7e]+", key.get_secret_value()):
+        raise ValueError
+    return key
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Key = Annotated[SecretStr, AfterValidator(_sendable)]
+NO_KEY = SecretStr("")
+NAMES = "names or paths from the root, with commas between"
+Switch = Literal["on", "off"]
+
+
+def switch(value: Switch, meaning: str) -> Any:
+    """On or off."""
+    return Field(value, description=meaning, json_schema_extra={"range": "on or off"})
