@@ -11,6 +11,7 @@ then what to do next. No message ever holds a key or the text of a document.
       WorkspaceError           a workspace cannot be used (missing, refused, unreadable)
       EmbeddingError
         EmbeddingUnavailable   the provider did not answer in time, or asks to come back later
+          EmbeddingThrottled   it works and asks for fewer requests
         EmbeddingAuthError     the key is missing, wrong or without rights
         EmbeddingRefused       the provider refuses this request for good (a text, a model name)
         EmbeddingMismatch      what came back is not what was asked (count, dimension, NaN)
@@ -90,6 +91,12 @@ class EmbeddingUnavailable(EmbeddingError):
     def __init__(self, message: str, next_step: str = "", retry_after: float | None = None) -> None:
         super().__init__(message, next_step)
         self.retry_after = retry_after
+
+
+class EmbeddingThrottled(EmbeddingUnavailable):
+    """The provider works and asks for fewer requests (429): everybody slows down, no text is at fault."""
+
+    code = "embedding_throttled"
 
 
 class EmbeddingAuthError(EmbeddingError):

@@ -15,8 +15,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from markdown_rag.errors import EmbeddingUnavailable
-
 Vector = npt.NDArray[np.float32]
 Matrix = npt.NDArray[np.float32]
 
@@ -40,10 +38,6 @@ class Limits:
     request_tokens: int
     text_tokens: int
     concurrent: int = 0
-
-
-class EmbeddingThrottled(EmbeddingUnavailable):
-    """The provider works and asks for fewer requests (429): everybody slows down, no text is at fault."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """How many requests may be under way: one pace for every run and every query of one provider.
 
-Additive increase, multiplicative decrease: an answer raises the limit a little, "too many requests" halves it once
-for all that were under way then, and a Retry-After stops everybody until it has passed. Queries never wait for
-documents: they have one place more than documents, and documents stay back while a query waits.
+Additive increase, multiplicative decrease: "too many requests" lowers the limit once for all that were under way then,
+answers raise it, by a place each up to near where it was too much, from there by a place a round (as TCP does after a
+loss). A Retry-After stops everybody until it has passed. Queries never wait for documents: they have one place more, and
+documents stay back while a query waits.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from markdown_rag.clock import Clock
 from markdown_rag.embeddings.base import Role
 
 ASK_LATER = float("inf")
-_PAUSE_FIRST_S = 0.2
+_PAUSE_FIRST_S = 0.05  # twice as long each time, half as long with each answer
 _PAUSE_MOST_S = 30.0
+_DECREASE = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Pace:
     def __init__(self, concurrent: int, delay_s: float, clock: Clock) -> None:
         self._most = max(1, concurrent)
         self._limit = float(self._most)
+        self._knee = 0.0  # where it was too much, lowered
         self._delay_s = delay_s
         self._clock = clock
         self._lock = threading.Lock()
@@ -86,17 +89,19 @@ class Pace:
             self._wake()
 
     def speed_up(self) -> None:
-        """A request was answered: one place more after a round of answers."""
+        """A request was answered: a place more below the knee, else one place more after a round of answers."""
         with self._lock:
-            self._throttles = 0
-            self._limit = min(float(self._most), self._limit + 1.0 / self._limit)
+            self._throttles = max(0, self._throttles - 1)
+            step = 1.0 if self._limit + 1.0 <= self._knee else 1.0 / self._limit
+            self._limit = min(float(self._most), self._limit + step)
             self._wake()
 
     def slow_down(self, ticket: Ticket, retry_after: float | None) -> None:
-        """The provider asked for fewer requests: halve, and pause for what it named or for a growing while."""
+        """The provider asked for fewer requests: send fewer, and pause for what it named or for a growing while."""
         with self._lock:
             now = self._clock.monotonic()
             if ticket.started > self._slowed_at:
+                self._knee = self._limit * _DECREASE
                 self._limit = max(1.0, self._limit / 2)
                 self._slowed_at = now
                 self._throttles += 1

@@ -10,8 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from markdown_rag.embeddings.base import EmbeddingThrottled
-from markdown_rag.errors import EmbeddingError, EmbeddingMismatch, EmbeddingRefused, EmbeddingUnavailable
+from markdown_rag.errors import (
+    EmbeddingError,
+    EmbeddingMismatch,
+    EmbeddingRefused,
+    EmbeddingThrottled,
+    EmbeddingUnavailable,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,20 @@ from queue import Empty, SimpleQueue
 from markdown_rag.clock import StopSignal
 from markdown_rag.embeddings.answers import NOT_FINITE, Answer, check
 from markdown_rag.embeddings.assembly import Assembly
-from markdown_rag.embeddings.base import EmbeddingThrottled, Role, Vector
+from markdown_rag.embeddings.base import Role, Vector
 from markdown_rag.embeddings.batch import Batch, BatchOutcome, Report
 from markdown_rag.embeddings.line import Line
 from markdown_rag.embeddings.pace import ASK_LATER, Ticket
 from markdown_rag.embeddings.packing import pack
 from markdown_rag.embeddings.retry import Action, Case, decide
 from markdown_rag.embeddings.splits import Split
-from markdown_rag.errors import Cancelled, EmbeddingError, EmbeddingMismatch, EmbeddingUnavailable
+from markdown_rag.errors import (
+    Cancelled,
+    EmbeddingError,
+    EmbeddingMismatch,
+    EmbeddingThrottled,
+    EmbeddingUnavailable,
+)
 
 OnVectors = Callable[[list[int], list[Vector]], None]
 OnDone = Callable[[int], None]

@@ -14,12 +14,12 @@ from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 from markdown_rag.embeddings.answers import ASK_AGAIN
-from markdown_rag.embeddings.base import EmbeddingThrottled
 from markdown_rag.errors import (
     EmbeddingAuthError,
     EmbeddingError,
     EmbeddingMismatch,
     EmbeddingRefused,
+    EmbeddingThrottled,
     EmbeddingUnavailable,
 )
 

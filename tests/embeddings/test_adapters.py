@@ -12,7 +12,7 @@ import pytest
 from stub_embeddings import StubServer
 
 from markdown_rag.clock import ManualClock, StopSignal
-from markdown_rag.embeddings.base import Embedder, EmbeddingThrottled, Role
+from markdown_rag.embeddings.base import Embedder, Role
 from markdown_rag.embeddings.batching import Batcher, BatchPolicy
 from markdown_rag.embeddings.vendor import retry_after
 from markdown_rag.errors import (
@@ -20,6 +20,7 @@ from markdown_rag.errors import (
     EmbeddingError,
     EmbeddingMismatch,
     EmbeddingRefused,
+    EmbeddingThrottled,
     EmbeddingUnavailable,
 )
 

@@ -10,9 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from markdown_rag.clock import ManualClock, StopSignal
-from markdown_rag.embeddings.base import EmbeddingThrottled, Limits, Matrix, ModelCard, Role
+from markdown_rag.embeddings.base import Limits, Matrix, ModelCard, Role
 from markdown_rag.embeddings.batching import Batcher, BatchPolicy
-from markdown_rag.errors import EmbeddingError, EmbeddingMismatch, EmbeddingRefused, EmbeddingUnavailable
+from markdown_rag.errors import (
+    EmbeddingError,
+    EmbeddingMismatch,
+    EmbeddingRefused,
+    EmbeddingThrottled,
+    EmbeddingUnavailable,
+)
 
 FAULTS = ["", "", "", "refused", "down", "busy", "busy-named", "short", "nan"]
 

@@ -53,6 +53,10 @@ def test_too_many_requests_halve_the_places_once_and_answers_bring_them_back() -
         pace.slow_down(ticket, None)
         pace.end(ticket)
     assert pace.limit == 4
+    pace.speed_up()
+    assert pace.limit == 5, "back to near where it was too much, by a place an answer"
+    pace.speed_up()
+    assert 5 < pace.limit < 6, "carefully from there"
     for _ in range(60):
         pace.speed_up()
     assert pace.limit == 8

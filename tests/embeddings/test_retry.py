@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from markdown_rag.embeddings.base import EmbeddingThrottled
 from markdown_rag.embeddings.retry import Action, BatchPolicy, Case, backoff, decide
 from markdown_rag.errors import (
     EmbeddingAuthError,
     EmbeddingError,
     EmbeddingMismatch,
     EmbeddingRefused,
+    EmbeddingThrottled,
     EmbeddingUnavailable,
 )
 
