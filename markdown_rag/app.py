@@ -11,19 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from markdown_rag.answers import audit_result, preview_result, search_answer
+from markdown_rag.answers import audit_result, preview_result
 from markdown_rag.clock import StopSignal
 from markdown_rag.errors import InputError
 from markdown_rag.facade import IndexCall, Json, SearchCall
 from markdown_rag.health import health
-from markdown_rag.jobs.job import IndexRequest, Job
+from markdown_rag.jobs.job import IndexRequest
 from markdown_rag.jobs.status import no_status
 from markdown_rag.paths import Scope
 from markdown_rag.policies import chunk_policy, job_policy, scan_policy
+from markdown_rag.questions import Questions, concerns
 from markdown_rag.reading import Reading
 from markdown_rag.settings import Settings
 from markdown_rag.wiring import Parts
-from markdown_rag.workspaces import IndexTarget, Searched, index_target, search_target, within_searched
+from markdown_rag.workspaces import IndexTarget, Searched, index_target, search_target
 
 if TYPE_CHECKING:
     from markdown_rag.indexing.audit import Finding
@@ -47,6 +48,7 @@ class App:
         self._settings = settings
         self._cwd = working_directory
         self._asked_by = asked_by
+        self._questions = Questions(parts, settings, self._searched)
 
     def index(self, call: IndexCall) -> Json:
         """Accept an index job, or join one; only the ledger is touched, so it answers at once."""
@@ -116,17 +118,7 @@ class App:
 
     def search(self, call: SearchCall) -> Json:
         """Ranked, bounded, cited passages."""
-        from markdown_rag.search.answer import Mode, SearchRequest  # noqa: PLC0415 - loads numpy
-        from markdown_rag.store.base import Where  # noqa: PLC0415
-
-        reading = self._parts.reading
-        searched = self._searched(call.workspace, reading)
-        searched, scope = within_searched(searched, call.scope_path, self._parts.workspaces.all())
-        where = Where(workspaces=searched.ids, scope=reading.catalog.snapshot(searched.ids).spelled(scope))
-        per_file = 0 if call.every_passage else self._settings.dedup_max_per_file
-        answer = reading.searcher.search(SearchRequest(call.query, call.k, where, per_file, Mode(call.mode)))
-        active = [job for job in self._parts.queue.active() if _concerns(job, searched)]
-        return search_answer(answer, searched, active, explain=call.explain)
+        return self._questions.search(call)
 
     def clear(self, workspace: str = "", *, confirm: bool = False) -> Json:
         """Remove one workspace from the index; without confirm only say what would go."""
@@ -153,7 +145,7 @@ class App:
     def _stop_jobs(self, target: Searched) -> None:
         """A run that goes on would bring back what is being cleared."""
         queue = self._parts.queue
-        own = [job for job in queue.active() if _concerns(job, target)]
+        own = [job for job in queue.active() if concerns(job, target)]
         for job in own:
             queue.cancel(job.id)
         for job in own:
@@ -237,7 +229,3 @@ class App:
             known=self._parts.workspaces.all(),
             indexed=indexed,
         )
-
-
-def _concerns(job: Job, searched: Searched) -> bool:
-    return not searched.ids or job.request.scope.workspace.id in searched.ids

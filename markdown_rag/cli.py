@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from markdown_rag import __version__
+from markdown_rag import __version__, asking
 from markdown_rag.errors import FastRagError, InputError, SettingsError
-from markdown_rag.facade import Facade, IndexCall, SearchCall, Unusable
+from markdown_rag.facade import Facade, IndexCall, Unusable
 from markdown_rag.service.opening import open_facade
 from markdown_rag.settings import load_settings
 from markdown_rag.terminal import ProgressDisplay, say, say_json
@@ -138,22 +138,6 @@ def _show_preview(preview: dict[str, Any]) -> None:
         say(f"  {problem['path']}: {problem['reason']}")
 
 
-def search(app: Facade, options: argparse.Namespace) -> int:
-    """Ask a question."""
-    from markdown_rag.server.render import search_text  # noqa: PLC0415
-
-    call = SearchCall(
-        query=" ".join(options.query),
-        k=options.k,
-        scope_path=options.scope,
-        workspace=options.workspace,
-        explain=options.explain,
-    )
-    found = app.search(call)
-    say_json(found) if options.json else say(search_text(found))
-    return DONE if found["hits"] else FAILED
-
-
 def status(app: Facade, options: argparse.Namespace) -> int:
     """Show a job."""
     found = app.status(options.job_id)
@@ -245,12 +229,7 @@ def _parser() -> argparse.ArgumentParser:
     add("serve", None, "serve MCP over standard input and output (the default)")
     add_index_arguments(add("index", index, "index a folder, or bring its index up to date"))
 
-    command = add("search", search, "ask a question")
-    command.add_argument("query", nargs="+", help="the question")
-    command.add_argument("-k", type=int, default=5, help="how many hits, 1 to 50 (default 5)")
-    command.add_argument("--scope", default="", help="only this folder or file")
-    command.add_argument("--workspace", default="", help='an indexed folder, or "all" (default: the current one)')
-    command.add_argument("--explain", action="store_true", help="show what each score is made of")
+    asking.add_commands(add)
 
     command = add("status", status, "show an index job")
     command.add_argument("job_id", nargs="?", default="", help="the job (default: the latest)")

@@ -2,7 +2,7 @@
 
 Two questions are answered at different prices. ``current`` costs nothing and answers only when the engine can prove
 that nobody wrote since; ``snapshot`` may be a few seconds old and is for totals, scopes and filters. ``newest`` asks
-the store about a few named files and is always exact.
+the store about a few named files, as a search of this moment sees them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from markdown_rag.clock import Clock
+from markdown_rag.markdown.edgelist import is_edge_list
 from markdown_rag.paths import is_within, nfc
 from markdown_rag.search import generations
 from markdown_rag.search.generations import FileKey
 from markdown_rag.store.base import FileEntry, Store, Where
+from markdown_rag.store.filters import matcher
 
 MAX_AGE_S = 5.0
 _KEPT = 16  # different sets of workspaces that are kept at the same time
@@ -27,6 +29,7 @@ class Snapshot:
     """The catalog at one moment. files: newest committed generation by (workspace, path).
 
     change_count: the engine's, read before the rows were; taken: on the monotonic clock; seconds: what reading cost.
+    edge_lists: paths of files that are knowledge about others, which no search looks at.
     """
 
     files: Mapping[FileKey, FileEntry]
@@ -34,17 +37,16 @@ class Snapshot:
     taken: float
     seconds: float
     gens: Mapping[FileKey, int] = field(default_factory=dict)
+    edge_lists: tuple[str, ...] = ()
 
-    def within(self, scope: str, *, recursive: bool = True) -> list[FileEntry]:
-        """The files of a scope (a relative folder or file, "" for all)."""
-        found = (entry for entry in self.files.values() if is_within(entry.path, scope))
-        if recursive:
-            return list(found)
-        return [entry for entry in found if entry.path == scope or entry.path.rpartition("/")[0] == scope]
+    def select(self, where: Where) -> list[FileEntry]:
+        """The files that a Where means."""
+        meant = matcher(where)
+        return [entry for entry in self.files.values() if meant(entry.workspace, entry.path)]
 
     def spelled(self, scope: str) -> str:
         """A scope as its files are spelled on disk where it was typed in another Unicode form, else as typed."""
-        if not scope or scope.isascii() or self.within(scope):
+        if not scope or scope.isascii() or any(is_within(path, scope) for _, path in self.files):
             return scope
         typed, depth = nfc(scope), scope.count("/") + 1
         for _, path in self.files:
@@ -53,9 +55,9 @@ class Snapshot:
                 return start
         return scope
 
-    def totals(self, scope: str, *, recursive: bool = True) -> tuple[int, int]:
-        """How many files and chunks a scope holds."""
-        files = self.within(scope, recursive=recursive)
+    def totals(self, where: Where) -> tuple[int, int]:
+        """How many files and chunks a Where means."""
+        files = self.select(where)
         return len(files), sum(entry.chunk_count for entry in files)
 
 
@@ -100,7 +102,7 @@ class Catalog:
         return self._load(workspaces)
 
     def newest(self, keys: Iterable[FileKey]) -> dict[FileKey, int]:
-        """The newest committed generation of these files, exact at this moment; files without one are left out."""
+        """The newest committed generation of these files, as a search sees it now; files without one are left out."""
         wanted = frozenset(keys)
         if not wanted:
             return {}
@@ -108,7 +110,7 @@ class Catalog:
             workspaces=tuple(sorted({workspace for workspace, _ in wanted})),
             paths=tuple(sorted({path for _, path in wanted})),
         )
-        found = generations.newest(self._store.catalog(where))
+        found = generations.newest(self._store.catalog(where, exact=False))
         return {key: entry.gen for key, entry in found.items() if key in wanted}
 
     def forget(self) -> None:
@@ -133,7 +135,8 @@ class Catalog:
             count = self._store.change_count()
             files = generations.newest(self._store.catalog(Where(workspaces=workspaces)))
             gens = {key: entry.gen for key, entry in files.items()}
-            snapshot = Snapshot(files, count, started, self._clock.monotonic() - started, gens)
+            lists = tuple(sorted({path for _, path in files if is_edge_list(path)}))
+            snapshot = Snapshot(files, count, started, self._clock.monotonic() - started, gens, lists)
             with self._lock:
                 while len(self._snapshots) >= _KEPT:
                     self._snapshots.pop(next(iter(self._snapshots)))

@@ -18,11 +18,13 @@ def explain(snapshot: Snapshot, where: Where) -> Empty:
             "Nothing is indexed in what was searched. Call index_documents first, or widen the search with "
             'workspace="all".',
         )
-    files = snapshot.within(where.scope, recursive=where.recursive)
-    if not files:
+    files = snapshot.select(where)
+    if not files and where.scope and not snapshot.select(Where(scope=where.scope)):
         nearest = nearest_scope(snapshot, where.scope)
         hint = f"The nearest indexed one is {nearest!r}." if nearest else "Leave scope_path empty to search everything."
         return Empty(EmptyReason.UNKNOWN_SCOPE, f"No indexed file lies in scope {where.scope!r}. {hint}", nearest)
+    if not files:
+        return Empty(EmptyReason.NO_MATCH, "No indexed file meets all the filters. Leave one out.")
     chunks = sum(entry.chunk_count for entry in files)
     return Empty(
         EmptyReason.NO_MATCH,

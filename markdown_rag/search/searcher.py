@@ -70,7 +70,7 @@ class Searcher:
         hits = tuple(make_hit(item, places, policy, self._scale) for item in placed)
         workspaces = request.where.workspaces
         snapshot = self._catalog.snapshot(workspaces) if hits else self._catalog.fresh(workspaces)
-        files, chunks = snapshot.totals(request.where.scope, recursive=request.where.recursive)
+        files, chunks = snapshot.totals(request.where)
         return SearchAnswer(
             hits=hits,
             k=k,

@@ -7,6 +7,8 @@ not know are ignored, as hosts add their own. Pure.
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,12 +42,22 @@ def _typed(name: str, schema: Mapping[str, Any], value: Any) -> Any:
         case "boolean":
             return _boolean(name, value)
         case "array":
-            items = [value] if isinstance(value, str) else value
+            items = _listed(value) if isinstance(value, str) else value
             if isinstance(items, list):
                 return [_text(name, item) for item in items]
             raise _wrong(name, value, "a list of texts")
         case _:
             return _text(name, value)
+
+
+def _listed(text: str) -> list[Any]:
+    """A list of one, none for a blank text, or the list that a model wrote as JSON."""
+    if text.lstrip().startswith("["):
+        with contextlib.suppress(ValueError):
+            found = json.loads(text)
+            if isinstance(found, list):
+                return found
+    return [text] if text.strip() else []
 
 
 def _integer(name: str, value: Any) -> int:

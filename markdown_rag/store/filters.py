@@ -8,7 +8,7 @@ to escape them. A folder is a range instead: everything under ``docs`` sorts fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from markdown_rag.paths import is_within
 from markdown_rag.store.base import Where
@@ -106,20 +106,28 @@ def parent_folder(path: str) -> str:
 
 
 def accepts(where: Where, workspace: str, path: str) -> bool:
-    """The same judgement in Python: what the expression means, for the store in memory and for tests."""
-    if where.workspaces and workspace not in where.workspaces:
-        return False
-    if not _in_scope(where, path) or not _is_listed(where, workspace, path):
-        return False
-    if where.within and not any(is_within(path, scope) for scope in where.within):
-        return False
-    return path not in where.exclude_paths and not any(is_within(path, scope) for scope in where.outside)
+    """Whether one row's file is meant: the expression's judgement in Python."""
+    return matcher(where)(workspace, path)
 
 
-def _is_listed(where: Where, workspace: str, path: str) -> bool:
-    if where.paths is not None and path not in where.paths:
-        return False
-    return where.files is None or any(id_ == workspace and path in paths for id_, paths in where.files)
+def matcher(where: Where) -> Callable[[str, str], bool]:
+    """The judgement of the expression as a function of workspace and path, for many rows."""
+    workspaces, excluded = frozenset(where.workspaces), frozenset(where.exclude_paths)
+    paths = None if where.paths is None else frozenset(where.paths)
+    files = None if where.files is None else frozenset((id_, path) for id_, some in where.files for path in some)
+
+    def holds(workspace: str, path: str) -> bool:
+        return (
+            (not workspaces or workspace in workspaces)
+            and _in_scope(where, path)
+            and (paths is None or path in paths)
+            and (files is None or (workspace, path) in files)
+            and (not where.within or any(is_within(path, scope) for scope in where.within))
+            and not any(is_within(path, scope) for scope in where.outside)
+            and path not in excluded
+        )
+
+    return holds
 
 
 def _in_scope(where: Where, path: str) -> bool:

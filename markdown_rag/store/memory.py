@@ -24,7 +24,7 @@ from markdown_rag.store.base import (
     Vector,
     Where,
 )
-from markdown_rag.store.filters import accepts
+from markdown_rag.store.filters import matcher
 from markdown_rag.store.rows import Row, reading_order, to_entry, to_key, to_links, to_match, to_row
 
 
@@ -73,8 +73,9 @@ class MemoryStore:
     def flush(self) -> None:
         """Nothing to do."""
 
-    def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
+    def catalog(self, where: Where = EVERYTHING, *, exact: bool = True) -> list[FileEntry]:
         """The ``ord == 0`` rows."""
+        del exact
         return [to_entry(row) for row in self._select(where) if row["ord"] == 0]
 
     def links(self, where: Where = EVERYTHING) -> list[FileLinks]:
@@ -139,7 +140,8 @@ class MemoryStore:
     def _select(self, where: Where) -> list[Row]:
         with self._lock:
             rows = list(self._rows.values())
-        return [row for row in rows if accepts(where, row["workspace"], row["path"])]
+        meant = matcher(where)
+        return [row for row in rows if meant(row["workspace"], row["path"])]
 
     def _ordered(self, where: Where) -> list[Row]:
         return sorted(self._select(where), key=lambda row: reading_order(to_key(row)))

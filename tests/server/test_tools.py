@@ -206,6 +206,43 @@ def test_a_scope_is_a_folder_or_a_file_absolute_or_relative_and_an_unknown_one_i
     talk(app, conversation)
 
 
+def test_filters_narrow_an_answer_and_what_no_file_has_is_named_with_the_nearest(app: App, vault: Path) -> None:
+    (vault / "plans").mkdir()
+    for name, front in {
+        "atlas": "tags: [project/atlas]\nstatus: done\ndate: 2024-03-01",
+        "borealis": "tags: [project/borealis]\nstatus: open\ndate: 2024-05-01",
+    }.items():
+        (vault / "plans" / f"{name}.md").write_text(f"---\n{front}\n---\n# {name}\n\nA restore plan for {name}.\n")
+
+    async def conversation(client: Client) -> None:
+        await indexed(client, vault)
+
+        async def paths(**filters: Any) -> set[str]:
+            found, _, failed = await ask(client, "search_documents", query="restore plan", k=9, **filters)
+            assert not failed
+            return {Path(hit["path"]).stem for hit in found["hits"]}
+
+        assert await paths(tags=["project"]) == {"atlas", "borealis"}
+        assert await paths(tags="#project/atlas") == {"atlas"}
+        assert await paths(properties=["status=open"]) == {"borealis"}
+        assert await paths(properties='["date>2024-04-01"]') == {"borealis"}
+        assert await paths(tags=["project"], properties=["status!=open", "date"]) == {"atlas"}
+        assert await paths(scope_path=["backup", "plans/atlas.md"]) == {"plan", "ERR", "atlas"}
+        assert await paths(exclude_path=[str(vault / "plans"), "guests.md"]) == {"plan", "ERR"}
+        found, text, _ = await ask(client, "search_documents", query="restore", tags=["projects"])
+        assert found["hits"] == []
+        assert "the nearest: project" in found["note"]
+        assert found["note"] in text
+        found, text, failed = await ask(client, "search_documents", query="restore", properties=["status is done="])
+        assert not failed
+        assert "status" in found["note"]
+        _, text, failed = await ask(client, "search_documents", query="restore", properties=["date>soon"])
+        assert failed
+        assert "neither a number nor a date" in text
+
+    talk(app, conversation)
+
+
 def test_another_projects_notes_do_not_stray_into_an_answer_unless_asked_for(
     app: App, vault: Path, tmp_path: Path
 ) -> None:
