@@ -57,7 +57,12 @@ class Settings(BaseSettings):
     )
 
     embedding_provider: Provider = value("local", _PROVIDERS, "Who turns texts into vectors.")
-    embedding_model: str = text("", "a model's name", "The provider's model.", default="the provider's usual model")
+    embedding_model: str = text(
+        "",
+        "a model's name, or a folder's path with `local`",
+        "The provider's model.",
+        default="the provider's usual model",
+    )
     embedding_dim: int | None = whole(
         None,
         2,
@@ -88,6 +93,10 @@ class Settings(BaseSettings):
     embedding_batch_delay_ms: int = whole(0, 0, 600_000, "Pause between requests, in milliseconds.")
     embedding_timeout_seconds: int = whole(60, 1, 600, "How long one request may take.")
     embedding_threads: int = whole(1, 1, 256, "Processor threads of the local model.")
+    embedding_allow_download: Switch = switch("off", "Whether `local` may fetch a model that `EMBEDDING_MODEL` names.")
+    embedding_budget_tokens: int | None = whole(
+        None, 1, 10**12, "Most tokens one job may have embedded; the rest waits for the next job.", default="no limit"
+    )
 
     milvus_address: str = text(
         "",
@@ -96,8 +105,15 @@ class Settings(BaseSettings):
         default="`milvus_markdown.db` in the state directory",
     )
     milvus_token: SecretStr = value(NO_KEY, "a token, or user:password", "Token of the Milvus server.")
+    milvus_database: str = text(
+        "", "a database's name", "Database of the Milvus server.", default="the server's default one"
+    )
+    milvus_ca_file: str = text(
+        "", "a file's path", "Certificates (PEM) to trust for an `https://` address.", default="the system's"
+    )
     milvus_insert_batch: int = whole(5000, 1, 100_000, "Most rows in an insert; the store's own limits go first.")
     milvus_timeout_seconds: int = whole(30, 1, 600, "How long one call to the store may take.")
+    milvus_wait_seconds: int = whole(20, 0, 600, "How long a server that does not answer is waited for.")
 
     markdown_workspace: str = text(
         "", _FOLDER, "The one folder that is indexed, whatever a request names.", default="what a request names"

