@@ -128,6 +128,9 @@ def _collection_class(turns: ReadersFirstLock, activity: Activity) -> type:
                         super().flush()
                         return
 
+        def _build_or_load_segment_index(self, *_: Any) -> None:
+            """Nothing: our reads are exact passes over the vectors, an index would be a second copy of them."""
+
         def _schedule_bg_maintenance(self) -> None:
             self._living.remember()  # after a flush, before a merge can hold the lock
             if not self._bg_closed:

@@ -9,6 +9,7 @@ once a change. Nothing is written, and every answer is the library's own: tests/
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,12 +80,13 @@ class View:
     def read(self, found: Sequence[Scored], fields: Sequence[str]) -> list[dict[str, Any]]:
         """These fields of the rows, in their order; only what was asked for is turned into Python values."""
         rows: list[dict[str, Any]] = [{} for _ in found]
-        for number, source in enumerate(self.sources):
-            places = [place for place, one in enumerate(found) if one.piece == number]
-            if places:
-                table = source.table.select(list(fields)).take([found[place].row for place in places])
-                for place, row in zip(places, table.to_pylist(), strict=True):
-                    rows[place] = row
+        places: defaultdict[int, list[int]] = defaultdict(list)
+        for place, one in enumerate(found):
+            places[one.piece].append(place)
+        for number, here in places.items():
+            table = self.sources[number].table.select(list(fields)).take([found[place].row for place in here])
+            for place, row in zip(here, table.to_pylist(), strict=True):
+                rows[place] = row
         return rows
 
     def postings(self, source: Source) -> Postings:

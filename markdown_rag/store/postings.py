@@ -43,7 +43,7 @@ class Postings:
             self._terms, self._counts, self._rows = sorted_
             self._sorted = True
 
-    def match(self, term: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    def match(self, term: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
         """The rows that hold the term, each once, and its counts there."""
         is_sorted, terms, counts, rows = self._sorted, self._terms, self._counts, self._rows
         if not is_sorted:
@@ -57,7 +57,7 @@ def _entries(packed: Any) -> tuple[Any, Any, Any, npt.NDArray[np.float32]]:
     values = packed.to_pylist()
     sizes = np.array([len(value) // _ENTRY.itemsize if value else 0 for value in values], dtype=np.int64)
     entries = np.frombuffer(b"".join(value for value in values if value), dtype=_ENTRY)
-    rows = np.repeat(np.arange(len(values)), sizes)
+    rows = np.repeat(np.arange(len(values), dtype=np.int32), sizes)
     counts = np.ascontiguousarray(entries["count"])
     lengths = np.bincount(rows, weights=counts, minlength=len(values)).astype(np.float32)
     return np.ascontiguousarray(entries["term"]), counts, rows, lengths
