@@ -106,10 +106,10 @@ class MilvusStore:
         if self._open_for_reading():
             self._session.call(lambda client, seconds: client.flush(self._name, timeout=seconds), patient=True)
 
-    def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
+    def catalog(self, where: Where = EVERYTHING, *, exact: bool = True) -> list[FileEntry]:
         """The ``ord == 0`` rows, all generations."""
         expression = conjunction(COMMITTING_ROW, to_expression(where))
-        return [conversion.to_entry(row) for row in self._list(expression, schema.CATALOG_FIELDS)]
+        return [conversion.to_entry(row) for row in self._list(expression, schema.CATALOG_FIELDS, exact=exact)]
 
     def links(self, where: Where = EVERYTHING) -> list[FileLinks]:
         """What the rows that carry links say, all generations."""
@@ -233,12 +233,15 @@ class MilvusStore:
             outcome = self._session.attempt(operation)
         return outcome
 
-    def _list(self, expression: str, fields: Sequence[str]) -> list[dict[str, Any]]:
-        """All rows of a filter, strongly consistent, few fields."""
+    def _list(self, expression: str, fields: Sequence[str], *, exact: bool = True) -> list[dict[str, Any]]:
+        """All rows of a filter, few fields; exact: with every acknowledged write."""
         if not self._open_for_reading():
             return []
         listing = in_one if self.capabilities().embedded else in_pages
-        return self._read(lambda client, seconds: listing(client, self._name, expression, fields, seconds)) or []
+        return (
+            self._read(lambda client, seconds: listing(client, self._name, expression, fields, seconds, exact=exact))
+            or []
+        )
 
     def _rows(self, where: Where, fields: Sequence[str]) -> Iterator[tuple[RowKey, dict[str, Any]]]:
         """Rows in reading order: keys first, then the rest by id in pieces; what goes meanwhile is left out."""

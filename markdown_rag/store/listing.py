@@ -1,4 +1,4 @@
-"""Every row of a filter, strongly consistent, as each engine can list them."""
+"""Every row of a filter, as each engine can list them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,40 @@ from typing import Any
 PAGE = 5000  # rows of one page when a server lists
 
 
-def in_one(client: Any, name: str, expression: str, fields: Sequence[str], seconds: float) -> list[dict[str, Any]]:
-    """One answer, however long: the embedded engine has no window, and its pages cost as much as the whole."""
+def in_one(
+    client: Any, name: str, expression: str, fields: Sequence[str], seconds: float, *, exact: bool
+) -> list[dict[str, Any]]:
+    """One answer, however long, and always exact: the embedded engine has no window, and its pages cost as much."""
+    del exact
     return list(client.query(name, expression, output_fields=list(fields), timeout=seconds))
 
 
-def in_pages(client: Any, name: str, expression: str, fields: Sequence[str], seconds: float) -> list[dict[str, Any]]:
-    """Pages, since a server answers 16,384 rows at most."""
+def in_pages(
+    client: Any, name: str, expression: str, fields: Sequence[str], seconds: float, *, exact: bool
+) -> list[dict[str, Any]]:
+    """One page, which is nearly always all; else pages, since a server answers 16,384 rows at most.
+
+    exact waits until every acknowledged write is visible (about 0.2 s). Pages always do: the library's iterator takes
+    no consistency level, and reads at the collection's, which is Strong.
+    """
+    first = client.query(
+        name,
+        expression,
+        output_fields=list(fields),
+        limit=PAGE,
+        consistency_level="Strong" if exact else "Bounded",
+        timeout=seconds,
+    )
+    if len(first) < PAGE:
+        return list(first)
     pages = client.query_iterator(
-        name, PAGE, filter=expression, output_fields=list(fields), consistency_level="Strong", guarantee_timestamp=0, timeout=seconds
+        name,
+        PAGE,
+        filter=expression,
+        output_fields=list(fields),
+        consistency_level="Strong",
+        guarantee_timestamp=0,
+        timeout=seconds,
     )
     found: list[dict[str, Any]] = []
     try:

@@ -173,7 +173,11 @@ class Session:
         collection = _collection_schema(library, model, capabilities)
         outcome = self.attempt(
             lambda client, seconds: client.create_collection(
-                name, schema=collection, properties=schema.properties(model), timeout=seconds
+                name,
+                schema=collection,
+                properties=schema.properties(model),
+                consistency_level="Strong",  # of reads that name none: the library's pages of a listing
+                timeout=seconds,
             ),
             patient=True,
         )

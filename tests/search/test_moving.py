@@ -36,8 +36,8 @@ class MovingStore(MemoryStore):
         self._at("after dense")
         return found
 
-    def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
-        found = super().catalog(where)
+    def catalog(self, where: Where = EVERYTHING, *, exact: bool = True) -> list[FileEntry]:
+        found = super().catalog(where, exact=exact)
         self._at("after catalog")
         return found
 

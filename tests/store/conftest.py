@@ -93,7 +93,7 @@ def _lives(pid: int) -> bool:
 @pytest.fixture(params=["memory", "embedded", pytest.param("server", marks=pytest.mark.server)])
 def open_another(request: pytest.FixtureRequest) -> Iterator[Opener]:
     """Opens stores over one fresh collection: call it again for a second client of the same rows."""
-    prefix = f"t{next(_numbers)}"
+    prefix = f"t{os.getpid()}_{next(_numbers)}"  # a server may outlive a run of the tests
     shared: dict[Model, MemoryStore] = {}
     with ExitStack() as stack:
 
