@@ -17,7 +17,7 @@ import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-GREETING_SECONDS = 3.0
+GREETING_SECONDS = 2.0
 _FILE_BYTES = 65_536  # far more than an endpoint needs: whatever else lies there is not read into memory
 
 
@@ -42,6 +42,16 @@ class Connection:
 
     endpoint: Endpoint
     presence: socket.socket
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is still there, as far as the kernel has told."""
+        try:
+            return self.presence.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Let go of the process. Safe to call twice."""

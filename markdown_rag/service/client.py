@@ -143,6 +143,8 @@ class ServiceClient:
 
     def _ask(self, link: _Link, name: str, body: bytes, on_progress: Callable[[Json], None] | None) -> Json:
         """One attempt. Raises the façade's own errors, ServiceError, and _Lost."""
+        if not link.connection.alive:
+            raise _Lost(sent=False)
         method = METHODS[name]
         timeout = httpx2.Timeout(method.seconds, connect=ANSWER_SECONDS)
         try:

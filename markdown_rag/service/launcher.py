@@ -26,20 +26,26 @@ log = logging.getLogger(__name__)
 
 
 def connect(
-    identity: Identity, environment: Mapping[str, str], *, seconds: float = START_SECONDS, loopback: bool = False
+    identity: Identity,
+    environment: Mapping[str, str],
+    *,
+    seconds: float = START_SECONDS,
+    hang_seconds: float = HANG_SECONDS,
+    loopback: bool = False,
 ) -> Connection:
     """The running service, started if need be.
 
-    environment: what a new one is given besides what every process needs. loopback: serve there even where unix
-    sockets work. Raises StartError for whatever keeps it from running.
+    environment: what a new one is given besides what every process needs. hang_seconds: how long one may hold its place
+    without answering. loopback: serve there even where unix sockets work. Raises StartError for whatever keeps it from
+    running.
     """
-    held = _Held(identity)
+    held = _Held(identity, hang_seconds)
     program = _program(identity, environment, loopback=loopback)
     return find_or_start(program, time.monotonic() + seconds, held.look)
 
 
 def _program(identity: Identity, environment: Mapping[str, str], *, loopback: bool) -> Program:
-    arguments = ["--folder", str(identity.folder), "--fingerprint", identity.fingerprint]
+    arguments = ["--folder", str(identity.folder), "--fingerprint", identity.fingerprint, "--version", identity.version]
     arguments += ["--loopback"] if loopback else []
     return Program(
         name="The background service",
@@ -75,16 +81,17 @@ def holder(identity: Identity) -> Owner | None:
 class _Held:
     """Watches a place that is held and does not answer."""
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: Identity, hang_seconds: float) -> None:
         self._identity = identity
+        self._hang_seconds = hang_seconds
         self._since: float | None = None
         self._owner: Owner | None = None
 
     def look(self) -> None:
-        """Called while it does not answer; kills the same holder after HANG_SECONDS."""
+        """Called while it does not answer; kills a holder that stayed the same for too long."""
         owner, now = holder(self._identity), time.monotonic()
         if self._since is None or owner != self._owner:
             self._since, self._owner = now, owner
-        elif now - self._since > HANG_SECONDS and kill(self._identity):
+        elif now - self._since > self._hang_seconds and kill(self._identity):
             log.warning("the background service did not answer for %.0f s and was ended", now - self._since)
             self._since = None

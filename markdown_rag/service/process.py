@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     # Not before the launcher has its answer that this process exists: it takes half a second.
     from markdown_rag.service.serving import Service  # noqa: PLC0415
 
-    identity = Identity(options.folder, options.fingerprint)
+    identity = Identity(options.folder, options.fingerprint, options.version)
     try:
         if not _take_life(identity):
             reporter.say(busy=True)
@@ -57,6 +57,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="markdown_rag.service.process")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--fingerprint", required=True)
+    parser.add_argument("--version", required=True)
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--ready-fd", type=int, default=-1)
     parser.add_argument("--loopback", action="store_true")

@@ -40,7 +40,7 @@ class _Server(uvicorn.Server):
         self._leaving = leaving
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Nobody finds us any more; then answers under way are finished."""
+        """Nobody is counted any more; then answers under way are finished."""
         self._leaving()
         await super().shutdown(sockets)
 
@@ -83,7 +83,7 @@ class Service:
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=GRACE_SECONDS,
             ),
-            self._withdraw,
+            self._say_goodbye,
         )
         self.endpoint = Endpoint(identity.kind, os.getpid(), address, presence, token)
         write_endpoint(identity.endpoint, self.endpoint)
@@ -102,6 +102,7 @@ class Service:
 
     def leave(self) -> None:
         """Ask it to end; safe in a signal handler and in any thread."""
+        withdraw_endpoint(self._identity.endpoint, self.endpoint)
         self._server.should_exit = True
 
     def serve(self) -> None:
@@ -114,10 +115,9 @@ class Service:
         for path in self._paths:
             path.unlink(missing_ok=True)
 
-    def _withdraw(self) -> None:
+    def _say_goodbye(self) -> None:
         log.info("leaving")
         _end_after(CLOSE_SECONDS)
-        withdraw_endpoint(self._identity.endpoint, self.endpoint)
         self._presence.stop()
 
     def _begin(self) -> None:

@@ -1,0 +1,177 @@
+"""How long a service lives, what its death and an agent's death mean, and that work goes on under its id."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from markdown_rag.facade import Facade, IndexCall, SearchCall
+from markdown_rag.service import control
+from markdown_rag.settings import load_settings
+from tests.service.conftest import (
+    BOUND,
+    Environ,
+    Opener,
+    end_services,
+    finish,
+    indexed,
+    many_notes,
+    processes_of,
+    services_of,
+)
+
+FILES = 120
+
+
+def under_way(facade: Facade, job_id: str) -> None:
+    """Returns once the job has stored something."""
+    while not (status := facade.status(job_id, 0.05))["processed_files"]:
+        assert status["status"] in {"queued", "running"}, status
+
+
+def kill_service(state: Path) -> int:
+    (process,) = services_of(state)
+    process.kill()
+    psutil.wait_procs([process], BOUND)
+    return process.pid
+
+
+def test_a_job_goes_on_under_its_id_when_the_service_is_killed(agent: Opener, state_dir: Path, tmp_path: Path) -> None:
+    facade, vault = agent(), many_notes(tmp_path / "vault", FILES)
+    job_id = facade.index(IndexCall(root=str(vault)))["job_id"]
+    under_way(facade, job_id)
+    killed = kill_service(state_dir)
+    status = finish(facade, job_id)
+    assert (status["status"], status["job_id"]) == ("succeeded", job_id)
+    assert status["pid"] != killed
+    assert facade.audit(IndexCall(root=str(vault)))["findings"] == []
+    assert indexed(facade, vault)["result"]["unchanged_files"] == FILES
+
+
+def test_a_job_goes_on_under_its_id_after_the_service_was_stopped(
+    agent: Opener, state_dir: Path, tmp_path: Path
+) -> None:
+    facade, vault = agent(), many_notes(tmp_path / "vault", FILES)
+    job_id = facade.index(IndexCall(root=str(vault)))["job_id"]
+    under_way(facade, job_id)
+    end_services(state_dir)
+    assert services_of(state_dir) == []
+    assert finish(facade, job_id)["status"] == "succeeded"
+    assert facade.audit(IndexCall(root=str(vault)))["ok"]
+
+
+def test_a_killed_service_is_not_noticed_by_who_calls_next(agent: Opener, state_dir: Path, vault: Path) -> None:
+    facade = agent()
+    indexed(facade, vault)
+    before = facade.search(SearchCall("password"))
+    kill_service(state_dir)
+    assert facade.search(SearchCall("password")) == before
+
+
+def test_the_engine_killed_under_the_service_is_not_noticed_by_who_calls_next(
+    agent: Opener, state_dir: Path, vault: Path
+) -> None:
+    facade = agent()
+    indexed(facade, vault)
+    before = facade.search(SearchCall("password"))
+    for engine in processes_of(state_dir, "markdown_rag.store.engine"):
+        engine.kill()
+        psutil.wait_procs([engine], BOUND)
+    assert facade.search(SearchCall("password")) == before
+
+
+def test_an_agent_that_asks_and_exits_has_its_job_done_and_the_next_one_reads_it(
+    environ: Environ, agent: Opener, state_dir: Path, tmp_path: Path
+) -> None:
+    vault = many_notes(tmp_path / "vault", FILES)
+    code = (
+        "import os, sys; from pathlib import Path; from markdown_rag.facade import IndexCall;"
+        "from markdown_rag.service.opening import open_facade;"
+        "print(open_facade(os.environ, Path.cwd()).index(IndexCall(root=sys.argv[1]))['job_id'], flush=True);"
+        "os._exit(0)"
+    )
+    asked = subprocess.run(
+        [sys.executable, "-c", code, str(vault)],
+        env=environ | {"PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    job_id = asked.stdout.strip()
+    status = finish(agent(), job_id)
+    assert (status["status"], status["job_id"], status["result"]["delta_counts"]["new"]) == ("succeeded", job_id, FILES)
+    assert "process " in status["requested_by"]
+    assert len(services_of(state_dir)) == 1
+
+
+def test_a_service_without_clients_and_jobs_leaves_and_its_engine_too(
+    agent: Opener, state_dir: Path, tmp_path: Path
+) -> None:
+    facade, vault = agent(), many_notes(tmp_path / "vault", FILES)
+    job_id = facade.index(IndexCall(root=str(vault)))["job_id"]
+    under_way(facade, job_id)
+    (service,) = services_of(state_dir)
+    engines = processes_of(state_dir, "markdown_rag.store.engine")
+    facade.close()
+    gone, alive = psutil.wait_procs([service, *engines], BOUND)
+    assert (len(gone), alive) == (1 + len(engines), [])
+    assert list((state_dir / "service").glob("*.json")) == []
+    again = agent()
+    status = again.status(job_id)
+    assert status["status"] == "succeeded", "it stayed until the job was done"
+
+
+def test_the_death_of_its_starter_and_a_hangup_do_not_end_it(agent: Opener, state_dir: Path) -> None:
+    facade = agent()
+    facade.status()
+    (service,) = services_of(state_dir)
+    assert service.ppid() == 1 or psutil.Process(service.ppid()).pid != os.getpid()
+    assert os.getsid(service.pid) != os.getsid(0)
+    service.send_signal(signal.SIGHUP)
+    facade.status()
+    assert [process.pid for process in services_of(state_dir)] == [service.pid]
+
+
+def test_status_stop_and_logs_say_what_runs_and_end_it(agent: Opener, state_dir: Path, environ: Environ) -> None:
+    settings = load_settings(environ)
+    assert control.status(settings) == []
+    assert control.stop(settings) == 0
+    facade = agent()
+    facade.status()
+    (shown,) = control.status(settings)
+    assert (shown["answers"], shown["clients"], shown["busy"]) == (True, 1, False)
+    assert shown["pid"] == services_of(state_dir)[0].pid
+    assert control.stop(settings) == 1
+    assert services_of(state_dir) == []
+    assert "leaving" in control.logs(settings)
+
+
+def test_a_service_that_hangs_is_shown_and_stopped(agent: Opener, state_dir: Path, environ: Environ) -> None:
+    agent().status()
+    (service,) = services_of(state_dir)
+    service.suspend()
+    settings = load_settings(environ)
+    assert [shown["answers"] for shown in control.status(settings)] == [False]
+    assert control.stop(settings) == 1
+    assert not service.is_running() or service.status() == psutil.STATUS_ZOMBIE
+
+
+def test_no_key_is_in_any_file_of_the_service(agent: Opener, state_dir: Path) -> None:
+    key = "sk-very-secret-0123456789"
+    facade = agent(EMBEDDING_PROVIDER="openai", OPENAI_API_KEY=key)
+    facade.status()
+    facade.health()
+    files = [path for path in (state_dir / "service").rglob("*") if path.is_file()]
+    assert files
+    assert all(key.encode() not in path.read_bytes() for path in files)
+
+
+def test_a_variable_that_only_the_service_refuses_is_told_in_its_words(agent: Opener) -> None:
+    with pytest.raises(Exception, match="MARKDOWN_CHUNK_SIZE"):
+        agent(MARKDOWN_CHUNK_SIZE="1")
