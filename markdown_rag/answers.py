@@ -20,8 +20,8 @@ FINDINGS = 200
 NAMES = 20  # file names and problems that a status answer repeats; the counts are whole
 
 
-def job_result(report: Report) -> Json:
-    """The result of an index job."""
+def job_result(report: Report, cost: float | None = None) -> Json:
+    """The result of an index job. cost: of the tokens that were sent, in US dollars, None where it is not known."""
     return {
         "message": _message(report),
         "insert_count": report.inserted,
@@ -35,6 +35,8 @@ def job_result(report: Report) -> Json:
         "embedded": report.embedded,
         "cached": report.cached,
         "tokens": report.tokens,
+        "cost_usd": _dollars(cost),
+        "postponed_files": report.postponed,
         "reconciled_orphans": report.orphans,
         "problem_counts": dict(report.problem_counts),
         "problems": _problems(report.problems),
@@ -47,7 +49,16 @@ def job_result(report: Report) -> Json:
     }
 
 
+def _dollars(cost: float | None) -> float | None:
+    return None if cost is None else round(cost, 6)
+
+
 def _message(report: Report) -> str:
+    if report.postponed:
+        return (
+            f"The token budget is used up: {report.postponed} files wait for the next run, which goes on from here "
+            "(EMBEDDING_BUDGET_TOKENS)."
+        )
     if report.new or report.modified:
         return "Incremental update"
     if report.deleted:
@@ -55,8 +66,8 @@ def _message(report: Report) -> str:
     return "Already up to date, Nothing to index!"
 
 
-def preview_result(preview: Preview, target: str) -> Json:
-    """What an index run would do."""
+def preview_result(preview: Preview, target: str, cost: float | None = None) -> Json:
+    """What an index run would do. cost: of the tokens to embed, in US dollars, None where it is not known."""
     return {
         "target_path": target,
         "new": len(preview.new),
@@ -68,6 +79,7 @@ def preview_result(preview: Preview, target: str) -> Json:
         "cached": preview.cached,
         "texts_to_embed": preview.texts_to_embed,
         "tokens_to_embed": preview.tokens_to_embed,
+        "cost_usd": _dollars(cost),
         "problems": _problems(preview.problems),
         "left_out": preview.left_out,
     }

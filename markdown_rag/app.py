@@ -91,7 +91,7 @@ class App:
             use_cache=call.use_cache,
             verify=call.verify,
         )
-        return preview_result(seen, str(scope.absolute))
+        return preview_result(seen, str(scope.absolute), parts.cost(seen.tokens_to_embed))
 
     def status(
         self, job_id: str = "", wait_seconds: float = 0.0, on_progress: Callable[[Json], None] | None = None

@@ -119,6 +119,8 @@ def _show_outcome(status: dict[str, Any]) -> None:
         f"{result.get('embedded', 0)} texts embedded, {result.get('cached', 0)} from the cache, "
         f"{result.get('timings_seconds', {}).get('total', 0):.1f} s."
     )
+    if result.get("cost_usd"):
+        say(f"{result.get('tokens', 0):,} tokens were sent, about {result['cost_usd']:.4f} US dollars.")
     for problem in result.get("problems", []):
         say(f"  {problem['path']}: {problem['reason']}")
 
@@ -134,6 +136,8 @@ def _show_preview(preview: dict[str, Any]) -> None:
         ("tokens_to_embed", "tokens to embed"),
     ):
         say(f"{preview.get(key, 0):>10}  {words}")
+    if preview.get("cost_usd"):
+        say(f"{preview['cost_usd']:>10.4f}  US dollars, about")
     for problem in preview.get("problems", []):
         say(f"  {problem['path']}: {problem['reason']}")
 

@@ -129,7 +129,14 @@ class Parts:
             stop=stop,
         )
         self.reading.catalog.forget()
-        return job_result(report)
+        return job_result(report, self.cost(report.tokens))
+
+    def cost(self, tokens: int) -> float | None:
+        """US dollars for tokens of the chosen model, None where its price is not known."""
+        from markdown_rag.embeddings.prices import cost
+
+        card = self.embeddings.card
+        return cost(card.provider, card.model, tokens)
 
     @property
     def embeddings(self) -> Embeddings:
@@ -218,7 +225,8 @@ class Parts:
     def _indexer(self) -> Indexer:
         from markdown_rag.indexing.indexer import Indexer
 
-        return Indexer(self.store, self.embeddings, self.stat_cache, self.clock)
+        budget = self.settings.embedding_budget_tokens or 0
+        return Indexer(self.store, self.embeddings, self.stat_cache, self.clock, budget=budget)
 
     @property
     def reading(self) -> Reading:

@@ -16,6 +16,7 @@ from markdown_rag.clock import Clock, StopSignal
 from markdown_rag.embeddings.service import Embeddings
 from markdown_rag.indexing.delta import is_suspicious, lost, refuse_deletions
 from markdown_rag.indexing.ignore import ScanPolicy
+from markdown_rag.indexing.lending import lend
 from markdown_rag.indexing.lookahead import ahead
 from markdown_rag.indexing.pipeline import Run, Writer
 from markdown_rag.indexing.reading import Reading, open_and_read
@@ -36,16 +37,25 @@ class Indexer:
     """Brings a collection up to date with a disk. Thread-safe; runs over the same files at once waste work, no more.
 
     batch_chunks: how many chunks are embedded together; best what the provider takes in all its requests at once.
+    budget: most tokens that one run may have embedded (0: any number); what is over it waits for the next run.
     """
 
     def __init__(
-        self, store: Store, embeddings: Embeddings, cache: StatCache, clock: Clock, batch_chunks: int = BATCH_CHUNKS
+        self,
+        store: Store,
+        embeddings: Embeddings,
+        cache: StatCache,
+        clock: Clock,
+        batch_chunks: int = BATCH_CHUNKS,
+        *,
+        budget: int = 0,
     ) -> None:
         self._store = store
         self._embeddings = embeddings
         self._cache = cache
         self._clock = clock
         self._batch_chunks = batch_chunks
+        self._budget = budget
         self._writer = Writer(store, cache, clock)
         # One pool a stage: a stage waits only for the one before it, so a full pool delays and never deadlocks. The
         # threads are kept because SQLite's connections belong to threads.
@@ -145,7 +155,8 @@ class Indexer:
         stop = run.context.stop
         reader = Reader(str(run.survey.scope.workspace.root), chunking, run.context)
         chunked = ahead(self._reading, reader.batches(work, self._batch_chunks), stop)
-        embedded = embed(chunked, self._embeddings, run.context, use_cache=use_cache)
+        prepaid = lend(chunked, self._store, self._embeddings, stop) if use_cache else chunked
+        embedded = embed(prepaid, self._embeddings, run.context, use_cache=use_cache, budget=self._budget)
         with closing(ahead(self._embedding, embedded, stop)) as batches:
             for item in batches:
                 started = self._clock.monotonic()

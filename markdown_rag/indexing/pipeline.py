@@ -240,8 +240,9 @@ def _account(run: Run, batch: Batch) -> None:
         else:
             report.modified += 1
             report.add_file(work.path)
-    for problem in batch.failed:
-        report.failed += 1
+    report.failed += len(batch.failed)
+    report.postponed += len(batch.postponed)
+    for problem in (*batch.failed, *batch.postponed):
         report.add_problem(problem)
     for work, noted in batch.same:
         known = run.survey.noted.get(work.path)

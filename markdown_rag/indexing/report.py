@@ -34,6 +34,7 @@ class ProblemKind(StrEnum):
     CHANGING = "changing"  # it changed while it was read, twice, or went away; the next run takes it
     NOT_TEXT = "not_text"
     EMPTY = "empty"
+    BUDGET = "budget"  # the job's token budget is used up; its older rows stay, the next run takes it
     REFUSED = "refused"  # the provider refused a text of it; its older rows stay
     WARNING = "warning"  # indexed, with something to know
     STATE = "state"  # a state file could not be used; it costs time, nothing else
@@ -85,7 +86,7 @@ class Report:
 
     new, modified, deleted, unchanged, touched: files. inserted: rows stored. embedded: texts sent to the provider;
     cached: texts whose vector was known. tokens: of what was sent (cl100k, an estimate for other models). orphans: rows
-    that reconcile removed. failed: files tried and not indexed.
+    that reconcile removed. failed: files tried and not indexed. postponed: left to the next run by the token budget.
     left_out: rule -> files and folders that the exclusions and ``.gitignore`` kept out (a folder counts once).
     """
 
@@ -102,6 +103,7 @@ class Report:
     tokens: int = 0
     orphans: int = 0
     failed: int = 0
+    postponed: int = 0
     problems: list[Problem] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     problem_counts: Counter[str] = field(default_factory=Counter)

@@ -19,7 +19,7 @@ from markdown_rag.indexing.reading import NotRead, Reading, open_and_read
 from markdown_rag.indexing.report import Phase, Problem, ProblemKind, Progress
 from markdown_rag.indexing.statcache import Noted
 from markdown_rag.markdown import tokens
-from markdown_rag.markdown.chunking import ChunkPolicy, Document
+from markdown_rag.markdown.chunking import Chunk, ChunkPolicy, Document
 from markdown_rag.markdown.decoding import Undecodable
 from markdown_rag.markdown.documents import to_document
 
@@ -51,19 +51,20 @@ class Batch:
     """What became of some files, in order.
 
     prepared: files with chunks. same: bytes are those stored already. skipped: readable, but nothing to store.
-    failed: could not be read. chunks: of all prepared files.
+    failed: could not be read. postponed: over the token budget. chunks: of all prepared files.
     """
 
     prepared: list[Prepared] = field(default_factory=list)
     same: list[tuple[Work, Noted]] = field(default_factory=list)
     skipped: list[tuple[Work, Noted, NotRead]] = field(default_factory=list)
     failed: list[Problem] = field(default_factory=list)
+    postponed: list[Problem] = field(default_factory=list)
     chunks: int = 0
 
     @property
     def files(self) -> int:
         """How many files the batch speaks of."""
-        return len(self.prepared) + len(self.same) + len(self.skipped) + len(self.failed)
+        return sum(map(len, (self.prepared, self.same, self.skipped, self.failed, self.postponed)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,31 +138,69 @@ def _nothing_to_store(document: Document | Undecodable) -> NotRead | None:
 
 
 def embed(
-    batches: Iterable[Batch], embeddings: Embeddings, context: Context, *, use_cache: bool
+    batches: Iterable[Batch], embeddings: Embeddings, context: Context, *, use_cache: bool, budget: int = 0
 ) -> Generator[Embedded]:
-    """Batches with the vectors of their chunks. Raises EmbeddingError when the provider is beyond hope, Cancelled."""
+    """Batches with the vectors of their chunks.
+
+    budget: most tokens to send (0: any number); files that do not fit are postponed, those that cost nothing never are.
+    Raises EmbeddingError when the provider is beyond hope, Cancelled.
+    """
+    spent = 0
     for batch in batches:
-        chunks = [chunk for prepared in batch.prepared for chunk in prepared.document.chunks]
-        if not chunks:
-            yield Embedded(batch, None)
-            continue
-        context.progress.phase = Phase.EMBED
-        context.progress.note = "waiting for the embedding provider"
+        context.progress.phase = Phase.EMBED if batch.chunks else context.progress.phase
         started = context.clock.monotonic()
-        unknown = {chunk.text_hash: chunk for chunk in chunks}
-        if use_cache:
-            for text_hash in embeddings.known(list(unknown)):
-                del unknown[text_hash]
-        outcome = embeddings.documents(
-            [chunk.embed_text for chunk in chunks],
-            [chunk.text_hash for chunk in chunks],
-            context.stop,
-            partial(_count, context.progress),
-            use_cache=use_cache,
-        )
-        context.progress.note = ""
+        prices = _tokens_to_send(batch, embeddings, use_cache=use_cache)
+        if budget:
+            _postpone(batch, prices, budget - spent, context.progress)
+        sent = sum(prices.values())
+        spent += sent
+        chunks = _chunks(batch.prepared)
+        outcome = None
+        if chunks:
+            context.progress.note = "waiting for the embedding provider"
+            outcome = embeddings.documents(
+                [chunk.embed_text for chunk in chunks],
+                [chunk.text_hash for chunk in chunks],
+                context.stop,
+                partial(_count, context.progress),
+                use_cache=use_cache,
+            )
+            context.progress.note = ""
         context.seconds["embed"] += context.clock.monotonic() - started
-        yield Embedded(batch, outcome, sum(tokens.count(chunk.embed_text) for chunk in unknown.values()))
+        yield Embedded(batch, outcome, sent)
+
+
+def _chunks(files: Iterable[Prepared]) -> list[Chunk]:
+    return [chunk for prepared in files for chunk in prepared.document.chunks]
+
+
+def _tokens_to_send(batch: Batch, embeddings: Embeddings, *, use_cache: bool) -> dict[str, int]:
+    """Tokens of every different text of the batch that has no vector yet, by hash."""
+    texts = {chunk.text_hash: chunk.embed_text for chunk in _chunks(batch.prepared)}
+    for known in embeddings.known(list(texts)) if use_cache and texts else ():
+        del texts[known]
+    return {text_hash: tokens.count(text) for text_hash, text in texts.items()}
+
+
+def _postpone(batch: Batch, prices: dict[str, int], left: int, progress: Progress) -> None:
+    """Leave out, in order, each file whose texts would cost more than what is left; prices keeps what is sent."""
+    sent: set[str] = set()
+    kept: list[Prepared] = []
+    for prepared in batch.prepared:
+        hashes = {chunk.text_hash for chunk in prepared.document.chunks} & prices.keys() - sent
+        cost = sum(prices[text_hash] for text_hash in hashes)
+        if cost <= left:
+            left -= cost
+            sent |= hashes
+            kept.append(prepared)
+        else:
+            reason = f"its {cost:,} tokens are over what is left of the budget; the next run goes on"
+            batch.postponed.append(Problem(prepared.work.path, ProblemKind.BUDGET, reason))
+            batch.chunks -= len(prepared.document.chunks)
+            progress.total_chunks -= len(prepared.document.chunks)
+    batch.prepared = kept
+    for text_hash in prices.keys() - sent:
+        del prices[text_hash]
 
 
 def _count(progress: Progress, settled: int) -> None:

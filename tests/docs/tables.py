@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from markdown_rag import cli
-from markdown_rag.embeddings import registry
+from markdown_rag.embeddings import prices, registry
 from markdown_rag.errors import SettingsError
 from markdown_rag.server.tools import create_server
 from markdown_rag.settings import Variable, describe
@@ -112,6 +112,14 @@ def providers() -> str:
     return _rows(("provider", "model by default", "key"), rows)
 
 
+def price_list() -> str:
+    """What a million tokens cost, where it is known."""
+    rows = (
+        (f"`{price.provider}`", f"`{price.model}`", f"{price.usd:.2f}", f"<{price.source}>") for price in prices.PRICES
+    )
+    return _rows(("provider", "model", "US dollars", "source"), rows)
+
+
 def tools() -> list[Any]:
     """The tools as a client sees them."""
     server = create_server(cli.Unusable(SettingsError("for the documentation")))
@@ -196,6 +204,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "fields": fields,
     "properties": properties,
     "providers": providers,
+    "prices": price_list,
     "parameters": parameters,
     "answer": answer,
     "hit": hit,
