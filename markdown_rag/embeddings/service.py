@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from markdown_rag.clock import Clock, StopSignal
@@ -138,6 +138,12 @@ class Embeddings:
     def known(self, hashes: Sequence[str]) -> set[str]:
         """Which document hashes have a vector already; asks no provider where the dimension is known."""
         return self._cache.known(self.card.fingerprint(Role.DOCUMENT), hashes)
+
+    def adopt(self, vectors: Mapping[str, Vector]) -> None:
+        """Take unit vectors of document texts, by hash, that this model gave to somebody else; they are paid for."""
+        card = self.card
+        fitting = {name: vector for name, vector in vectors.items() if len(vector) == card.dimension}
+        self._cache.put(card.fingerprint(Role.DOCUMENT), fitting)
 
     def close(self) -> None:
         """End what is under way, let go of the provider's connections and of the cache. Safe to call twice."""

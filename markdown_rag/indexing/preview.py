@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from markdown_rag.clock import Clock, StopSignal
 from markdown_rag.embeddings.service import Embeddings
 from markdown_rag.indexing.ignore import ScanPolicy
+from markdown_rag.indexing.lending import stored_vectors
 from markdown_rag.indexing.report import Problem, Progress
 from markdown_rag.indexing.scan import canonical
 from markdown_rag.indexing.stages import Batch, Context, Reader
@@ -71,7 +72,8 @@ def preview(
     reader = Reader(str(scope.workspace.root), chunking, Context(Progress(), stop, clock))
     for batch in reader.batches(found.delta.work, _BATCH_CHUNKS):
         _add_files(seen, batch)
-        _add_costs(seen, batch, embeddings if use_cache else None, counted)
+        known = _without_cost(batch, store, embeddings, stop) if use_cache else set()
+        _add_costs(seen, batch, known, counted)
     return seen
 
 
@@ -88,10 +90,16 @@ def _add_files(seen: Preview, batch: Batch) -> None:
     seen.unchanged += len(batch.same)
 
 
-def _add_costs(seen: Preview, batch: Batch, embeddings: Embeddings | None, counted: set[str]) -> None:
+def _without_cost(batch: Batch, store: Store, embeddings: Embeddings, stop: StopSignal) -> set[str]:
+    """The texts of a batch whose vectors are in the cache or in the collection, by hash."""
+    hashes = {chunk.text_hash for prepared in batch.prepared for chunk in prepared.document.chunks}
+    known = embeddings.known(sorted(hashes)) if hashes else set()
+    return known | stored_vectors(store, hashes - known, stop).keys()
+
+
+def _add_costs(seen: Preview, batch: Batch, known: set[str], counted: set[str]) -> None:
     """Count texts that have no vector yet, equal ones once. counted: hashes of earlier batches; grows."""
     chunks = [chunk for prepared in batch.prepared for chunk in prepared.document.chunks]
-    known = embeddings.known([chunk.text_hash for chunk in chunks]) if embeddings and chunks else set()
     for chunk in chunks:
         if chunk.text_hash in known or chunk.text_hash in counted:
             seen.cached += 1

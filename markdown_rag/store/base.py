@@ -8,7 +8,7 @@ and deleted by id.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -256,6 +256,13 @@ class Store(Protocol):
 
     def vectors(self, where: Where) -> Iterator[tuple[RowKey, str, Vector]]:
         """(key, text_hash, stored vector) of rows: to reuse what another machine paid for (I13)."""
+        ...
+
+    def holding(self, text_hashes: Collection[str]) -> list[tuple[RowKey, str]]:
+        """(key, text_hash) of rows of any workspace that hold one of these texts, in no order.
+
+        Of a text that thousands of rows repeat, only some rows may be named.
+        """
         ...
 
     def dense(self, vector: Vector, limit: int, where: Where = EVERYTHING) -> list[Match]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,11 +31,10 @@ from markdown_rag.store.base import (
 )
 from markdown_rag.store.endpoint import read_changes
 from markdown_rag.store.failures import Failure, Kind
-from markdown_rag.store.filters import ANY_ROW, CARRIES_LINKS, COMMITTING_ROW, conjunction, to_expression
-from markdown_rag.store.listing import in_one, in_pages
+from markdown_rag.store.filters import ANY_ROW, CARRIES_LINKS, COMMITTING_ROW, conjunction, one_of_texts, to_expression
+from markdown_rag.store.listing import a_page, in_one, in_pages, pieces
 from markdown_rag.store.milvus import Session, Target
 
-ID_PIECE = 500  # ids in one request
 SESSION, BOUNDED = "Session", "Bounded"
 
 
@@ -95,7 +94,7 @@ class MilvusStore:
         """Remove rows by primary key."""
         if not ids or not self._open_for_reading():
             return
-        for piece in _pieces(list(dict.fromkeys(ids))):
+        for piece in pieces(list(dict.fromkeys(ids))):
             self._delete_piece(piece)
 
     def _delete_piece(self, ids: list[str]) -> None:
@@ -129,6 +128,13 @@ class MilvusStore:
         """Keys, text hashes and stored vectors in reading order."""
         for key, row in self._rows(where, ("id", "text_hash", "vector")):
             yield key, row["text_hash"], np.asarray(row["vector"], dtype=np.float32)
+
+    def holding(self, text_hashes: Collection[str]) -> list[tuple[RowKey, str]]:
+        """Keys and text hashes of rows with these texts; of each 500 texts at most as many as a page holds."""
+        found: list[dict[str, Any]] = []
+        for piece in pieces(list(dict.fromkeys(text_hashes))):
+            found += self._list(one_of_texts(piece), (*schema.KEY_FIELDS, "text_hash"), only_a_page=True)
+        return [(conversion.to_key(row), row["text_hash"]) for row in found]
 
     def get(self, ids: Sequence[str]) -> list[Match]:
         """Rows by primary key."""
@@ -233,11 +239,14 @@ class MilvusStore:
             outcome = self._session.attempt(operation)
         return outcome
 
-    def _list(self, expression: str, fields: Sequence[str], *, exact: bool = True) -> list[dict[str, Any]]:
+    def _list(
+        self, expression: str, fields: Sequence[str], *, exact: bool = True, only_a_page: bool = False
+    ) -> list[dict[str, Any]]:
         """All rows of a filter, few fields; exact: with every acknowledged write."""
         if not self._open_for_reading():
             return []
-        listing = in_one if self.capabilities().embedded else in_pages
+        whole = in_one if self.capabilities().embedded else in_pages
+        listing = a_page if only_a_page else whole
         return (
             self._read(lambda client, seconds: listing(client, self._name, expression, fields, seconds, exact=exact))
             or []
@@ -246,13 +255,13 @@ class MilvusStore:
     def _rows(self, where: Where, fields: Sequence[str]) -> Iterator[tuple[RowKey, dict[str, Any]]]:
         """Rows in reading order: keys first, then the rest by id in pieces; what goes meanwhile is left out."""
         keys = sorted(self.keys(where), key=conversion.reading_order)
-        for piece in _pieces(keys):
+        for piece in pieces(keys):
             found = {row["id"]: row for row in self._get([key.id for key in piece], fields)}
             yield from ((key, found[key.id]) for key in piece if key.id in found)
 
     def _get(self, ids: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        for piece in _pieces(ids):
+        for piece in pieces(ids):
             found += self._get_piece(piece, fields)
         return found
 
@@ -285,12 +294,4 @@ class MilvusStore:
         )
         # The embedded engine reports a keyword score as a distance: the negative of what a server reports.
         sign = -1.0 if capabilities.embedded and field == schema.SPARSE_FIELD else 1.0
-        return [_hit(hit, sign) for hit in (found[0] if found else [])]
-
-
-def _hit(hit: Any, sign: float) -> Match:
-    return conversion.to_match({**hit["entity"], "id": hit["id"]}, sign * float(hit["distance"]))
-
-
-def _pieces(items: Sequence[Any]) -> Iterator[Any]:
-    return (items[start : start + ID_PIECE] for start in range(0, len(items), ID_PIECE))
+        return [conversion.to_hit(hit, sign) for hit in (found[0] if found else [])]

@@ -33,6 +33,11 @@ def to_expression(where: Where) -> str:
     return " and ".join(_parts(where))
 
 
+def one_of_texts(text_hashes: Sequence[str]) -> str:
+    """The filter that is true for the rows that hold one of these texts."""
+    return _one_of("text_hash", text_hashes)
+
+
 def conjunction(*expressions: str) -> str:
     """All of the given filters together; empty ones do not count."""
     return " and ".join(expression for expression in expressions if expression)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 PAGE = 5000  # rows of one page when a server lists
+PIECE = 500  # values named in one request
+
+
+def pieces(values: Sequence[Any]) -> Iterator[Any]:
+    """Values in as many lists as requests that name them."""
+    return (values[start : start + PIECE] for start in range(0, len(values), PIECE))
 
 
 def in_one(
@@ -16,6 +22,16 @@ def in_one(
     return list(client.query(name, expression, output_fields=list(fields), timeout=seconds))
 
 
+def a_page(
+    client: Any, name: str, expression: str, fields: Sequence[str], seconds: float, *, exact: bool
+) -> list[dict[str, Any]]:
+    """All rows of a filter if they fit into a page, else some of them."""
+    level = "Strong" if exact else "Bounded"
+    return list(
+        client.query(name, expression, output_fields=list(fields), limit=PAGE, consistency_level=level, timeout=seconds)
+    )
+
+
 def in_pages(
     client: Any, name: str, expression: str, fields: Sequence[str], seconds: float, *, exact: bool
 ) -> list[dict[str, Any]]:
@@ -24,16 +40,9 @@ def in_pages(
     exact waits until every acknowledged write is visible (about 0.2 s). Pages always do: the library's iterator takes
     no consistency level, and reads at the collection's, which is Strong.
     """
-    first = client.query(
-        name,
-        expression,
-        output_fields=list(fields),
-        limit=PAGE,
-        consistency_level="Strong" if exact else "Bounded",
-        timeout=seconds,
-    )
+    first = a_page(client, name, expression, fields, seconds, exact=exact)
     if len(first) < PAGE:
-        return list(first)
+        return first
     pages = client.query_iterator(
         name,
         PAGE,

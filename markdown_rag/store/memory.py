@@ -6,7 +6,7 @@ import heapq
 import math
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -99,6 +99,11 @@ class MemoryStore:
     def vectors(self, where: Where) -> Iterator[tuple[RowKey, str, Vector]]:
         """Keys, text hashes and vectors, in reading order."""
         return ((to_key(row), row["text_hash"], row["vector"]) for row in self._ordered(where))
+
+    def holding(self, text_hashes: Collection[str]) -> list[tuple[RowKey, str]]:
+        """Keys and text hashes of the rows with these texts."""
+        wanted = frozenset(text_hashes)
+        return [(to_key(row), row["text_hash"]) for row in self._select(EVERYTHING) if row["text_hash"] in wanted]
 
     def dense(self, vector: Vector, limit: int, where: Where = EVERYTHING) -> list[Match]:
         """Exact inner products."""

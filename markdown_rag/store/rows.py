@@ -119,6 +119,11 @@ def to_match(row: Mapping[str, Any], score: float) -> Match:
     return Match(score=score, **values)
 
 
+def to_hit(hit: Mapping[str, Any], sign: float) -> Match:
+    """A search result; sign turns the engine's distance into a score that grows."""
+    return to_match({**hit["entity"], "id": hit["id"]}, sign * float(hit["distance"]))
+
+
 def to_entry(row: Mapping[str, Any]) -> FileEntry:
     """A row that holds the CATALOG_FIELDS."""
     values = {name: row[name] for name in schema.CATALOG_FIELDS}

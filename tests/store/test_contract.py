@@ -211,6 +211,16 @@ def test_links_are_read_from_the_rows_that_carry_some(store: Store):
     assert store.links(Where(scope="b.md")) == []
 
 
+def test_rows_are_found_by_their_text_in_every_workspace(store: Store):
+    assert store.holding(["f" * 64]) == []
+    rows = [record(f"{number}.md", workspace=f"w{number % 2}", text_hash=f"{number % 10:064d}") for number in range(40)]
+    store.insert(rows)
+    wanted = [f"{number:064d}" for number in range(3)] + [f"{number:064x}" for number in range(10**9, 10**9 + 1200)]
+    found = {key.id: text_hash for key, text_hash in store.holding(wanted)}
+    assert found == {row.id: row.text_hash for row in rows if row.text_hash in wanted}
+    assert store.holding([]) == []
+
+
 def test_rows_come_in_reading_order(store: Store):
     store.insert([record(path, ord_, gen=gen) for path in "ba" for gen in (2, 1) for ord_ in (10, 2, 0)])
     store.flush()
