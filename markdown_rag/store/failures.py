@@ -76,7 +76,7 @@ def _by_status(seen: Symptoms, address: str, seconds: float) -> Failure:
                 "Set MILVUS_TOKEN to an API key or user:password with rights on the collection.",
             ),
         )
-    if seen.status == "UNIMPLEMENTED":
+    if seen.status == "UNIMPLEMENTED" or "UNIMPLEMENTED" in seen.text:  # the library hides the status when connecting
         return Failure(
             Kind.FINAL,
             StoreFormatError(

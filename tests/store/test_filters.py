@@ -64,9 +64,12 @@ def cases(draw) -> tuple[list[str], Where]:
     return stored, where
 
 
-@pytest.fixture(scope="module")
-def embedded(engine_dir):
-    store = open_store(StoreSettings(str(engine_dir), "", "filters", 100, 30.0, engine_dir.parent), MODEL)
+@pytest.fixture(scope="module", params=["embedded", pytest.param("server", marks=pytest.mark.server)])
+def milvus(request: pytest.FixtureRequest):
+    served = request.param == "server"
+    address = request.getfixturevalue("milvus_server") if served else str(request.getfixturevalue("engine_dir"))
+    state_dir = request.getfixturevalue("tmp_path_factory").mktemp("state")
+    store = open_store(StoreSettings(address, "", "filters", 100, 30.0, state_dir), MODEL)
     yield store
     store.close()
 
@@ -76,26 +79,26 @@ _workspaces = itertools.count()
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cases())
-def test_the_engine_finds_exactly_the_paths_that_the_filter_means(embedded, case):
+def test_the_engine_finds_exactly_the_paths_that_the_filter_means(milvus, case):
     stored, where = case
     workspace = f'w{next(_workspaces)}"\\'
     rows = [record(path, workspace=workspace) for path in stored]
-    embedded.insert(rows)
+    milvus.insert(rows)
     asked = Where((workspace,), where.scope, where.recursive, where.paths, where.exclude_paths)
-    found = {key.path for key in embedded.keys(asked)}
+    found = {key.path for key in milvus.keys(asked)}
     assert found == {path for path in stored if accepts(asked, workspace, path)}
-    assert {entry.path for entry in embedded.catalog(Where((workspace,)))} == set(stored)
+    assert {entry.path for entry in milvus.catalog(Where((workspace,)))} == set(stored)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_name_finds_and_removes_only_itself(embedded, name: str):
+def test_a_hostile_name_finds_and_removes_only_itself(milvus, name: str):
     workspace = f"hostile{next(_workspaces)}"
     rows = [record(path, workspace=workspace) for path in dict.fromkeys([name, "other.md", name + "x"])]
-    embedded.insert(rows)
-    (key,) = embedded.keys(Where((workspace,), paths=(name,)))
+    milvus.insert(rows)
+    (key,) = milvus.keys(Where((workspace,), paths=(name,)))
     assert key.path == name
-    embedded.delete([key.id])
-    assert {key.path for key in embedded.keys(Where((workspace,)))} == {"other.md", name + "x"}
+    milvus.delete([key.id])
+    assert {key.path for key in milvus.keys(Where((workspace,)))} == {"other.md", name + "x"}
 
 
 @given(st.text())
