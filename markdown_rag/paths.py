@@ -19,6 +19,7 @@ from pathlib import Path
 from markdown_rag.errors import InputError, WorkspaceError
 
 APP_NAME = "markdown-fastrag-mcp"
+_PATH_BYTES = 4096  # PATH_MAX of Linux; macOS takes 1,024
 _MACHINE_ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
 
@@ -117,13 +118,33 @@ def host_id() -> str:
     return f"{uuid.getnode():012x}"
 
 
-def workspace_for(root: Path, shared_id: str = "") -> Workspace:
-    """The workspace of an existing directory; shared_id replaces the id made from host and real path."""
+def workspace_for(root: Path, shared_id: str = "", *, host: str = "") -> Workspace:
+    """The workspace of an existing directory; shared_id replaces the id made from host ("": this one) and real path."""
     real = Path(os.path.realpath(root))
     if shared_id:
         return Workspace(shared_id, real)
-    digest = hashlib.sha256(f"{host_id()}\0".encode() + os.fsencode(real)).hexdigest()
+    digest = hashlib.sha256(f"{host or host_id()}\0".encode() + os.fsencode(real)).hexdigest()
     return Workspace(digest[:16], real)
+
+
+def _real(path: str) -> str:
+    """The real path; where nothing is there, that of the same names in the Unicode form they have on disk."""
+    real = os.path.realpath(path)
+    if real.isascii() or os.path.lexists(real):
+        return real
+    found, parts = os.sep, real.split(os.sep)
+    for number, name in enumerate(parts):
+        step = os.path.join(found, name)
+        if not os.path.lexists(step):
+            try:
+                same = [known for known in sorted(os.listdir(found)) if nfc(known) == nfc(name)]
+            except OSError:
+                same = []
+            if not same:
+                return os.path.join(found, *parts[number:])
+            step = os.path.realpath(os.path.join(found, same[0]))
+        found = step
+    return found
 
 
 def open_root(given: str, shared_id: str = "") -> Workspace:
@@ -131,11 +152,10 @@ def open_root(given: str, shared_id: str = "") -> Workspace:
 
     Raises WorkspaceError with the way out.
     """
-    if "\0" in given:
-        raise InputError("The path holds a NUL character.", "Give the folder's path as text.")
-    real = Path(os.path.realpath(os.path.expanduser(given)))
-    if not real.is_dir():
-        what = "is not a directory" if real.exists() else "does not exist"
+    _check_characters(given)
+    real = Path(_real(os.path.expanduser(given)))
+    if not os.path.isdir(real):  # pathlib raises for a name that is too long
+        what = "is not a directory" if os.path.exists(real) else "does not exist"
         raise WorkspaceError(f"Directory {what}: {given}", "Pass the folder of markdown as current_working_directory.")
     if real == Path(real.anchor) or real == Path(os.path.realpath(Path.home())):
         kind = "the file system's root" if real == Path(real.anchor) else "the home directory"
@@ -149,12 +169,11 @@ def open_root(given: str, shared_id: str = "") -> Workspace:
 def relative_to(workspace: Workspace, given: str) -> str:
     """The relative POSIX path of what a user named inside a workspace; "" for the root itself.
 
-    Takes absolute and relative spellings, ``.``, ``..``, a trailing slash, and links, which stand for what they lead
-    to. Raises InputError for what lies outside.
+    Takes absolute and relative spellings, ``.``, ``..``, a trailing slash, other Unicode forms, and links, which stand
+    for what they lead to. Raises InputError for what lies outside.
     """
-    if "\0" in given:
-        raise InputError("The path holds a NUL character.", "Give the path as text.")
-    real = os.path.realpath(os.path.join(workspace.root, os.path.expanduser(given)))
+    _check_characters(given)
+    real = _real(os.path.join(workspace.root, os.path.expanduser(given)))
     root = str(workspace.root)
     if real == root:
         return ""
@@ -163,3 +182,15 @@ def relative_to(workspace: Workspace, given: str) -> str:
             f"{given} is outside the workspace {root}.", "Name a folder or file inside it, absolute or relative to it."
         )
     return os.path.relpath(real, root).replace(os.sep, "/")
+
+
+def _check_characters(given: str) -> None:
+    """Refuse what no call of the file system takes; the surrogates that stand for undecodable bytes are names."""
+    if "\0" in given:
+        raise InputError("The path holds a NUL character.", "Give the path as text.")
+    try:
+        length = len(os.fsencode(given))
+    except UnicodeEncodeError as error:
+        raise InputError("The path is not valid Unicode.", "Give the path as text.") from error
+    if length > _PATH_BYTES:
+        raise InputError(f"The path is {length:,} bytes long.", f"A path has at most {_PATH_BYTES:,}.")

@@ -6,17 +6,23 @@ it costs only that: ids are computed from roots, never the other way round.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Collection, Sequence
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from markdown_rag.clock import Clock
+from markdown_rag.clock import Clock, iso
 from markdown_rag.database import Database
 from markdown_rag.errors import InputError, WorkspaceError
 from markdown_rag.paths import Scope, Workspace, nfc, open_root, relative_to, workspace_for
 
-MIGRATIONS = ("CREATE TABLE workspaces (id TEXT PRIMARY KEY, root TEXT NOT NULL, seen_at REAL NOT NULL)",)
+MIGRATIONS = (
+    "CREATE TABLE workspaces (id TEXT PRIMARY KEY, root TEXT NOT NULL, seen_at REAL NOT NULL)",
+    "CREATE TABLE skipped (workspace TEXT PRIMARY KEY, told_at REAL NOT NULL, told TEXT NOT NULL)",
+)
 
 EVERYTHING = "all"
 
@@ -41,6 +47,19 @@ class WorkspaceRegistry:
         """Drop a workspace that was cleared."""
         with self._database.write() as connection:
             connection.execute("DELETE FROM workspaces WHERE id = ?", (workspace_id,))
+            connection.execute("DELETE FROM skipped WHERE workspace = ?", (workspace_id,))
+
+    def keep_skipped(self, workspace_id: str, tell: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
+        """Record what the latest run left out of a workspace. tell: from what was known to what is to be kept."""
+        with self._database.write() as connection:
+            told = json.dumps(tell(_told(connection, workspace_id)), ensure_ascii=True)
+            row = workspace_id, self._clock.now(), told
+            connection.execute("INSERT OR REPLACE INTO skipped VALUES (?, ?, ?)", row)
+
+    def skipped(self, workspace_id: str) -> dict[str, Any]:
+        """What the latest run left out, and when (``told_at``); {} where no run from here said anything."""
+        with self._database.read() as connection:
+            return _told(connection, workspace_id)
 
     def all(self) -> list[Workspace]:
         """Every known workspace, the latest first."""
@@ -51,6 +70,11 @@ class WorkspaceRegistry:
     def close(self) -> None:
         """Close the database."""
         self._database.close()
+
+
+def _told(connection: sqlite3.Connection, workspace_id: str) -> dict[str, Any]:
+    found = connection.execute("SELECT told_at, told FROM skipped WHERE workspace = ?", (workspace_id,)).fetchone()
+    return {**json.loads(found[1]), "told_at": iso(found[0])} if found else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +99,7 @@ def index_target(
         return IndexTarget(Scope(workspace, "", recursive), _set_aside(workspace, given_root, directory))
     workspace = open_root(given_root or str(working_directory), shared_id)
     scope = Scope(workspace, relative_to(workspace, directory) if directory else "", recursive)
-    if not scope.absolute.exists():
+    if not os.path.exists(scope.absolute):
         raise WorkspaceError(
             f"Directory does not exist! ({scope.absolute})", "Pass directory relative to current_working_directory."
         )
@@ -157,7 +181,9 @@ def _named(asked: str, known: Sequence[Workspace], indexed: Collection[str]) -> 
     return Searched(tuple(w.id for w in found), "workspace " + ", ".join(str(w.root) for w in found))
 
 
-def within_searched(searched: Searched, scope_path: str, known: Sequence[Workspace]) -> tuple[Searched, str]:
+def within_searched(
+    searched: Searched, scope_path: str, known: Sequence[Workspace], argument: str = "scope_path"
+) -> tuple[Searched, str]:
     """What is searched and the relative scope in it, for a folder or file as a user typed it.
 
     A relative path is taken from the root of each workspace that is searched. An absolute one belongs to the searched
@@ -176,7 +202,7 @@ def within_searched(searched: Searched, scope_path: str, known: Sequence[Workspa
             return Searched((workspace.id,), label), relative_to(workspace, scope_path)
     roots = ", ".join(str(w.root) for w in mine) or "none on this machine"
     raise InputError(
-        f"scope_path must be under an indexed folder ({roots}). Got: {scope_path}",
+        f"{argument} must be under an indexed folder ({roots}). Got: {scope_path}",
         "Give a folder or file inside one of them, absolute or relative to it.",
     )
 

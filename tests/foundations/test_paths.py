@@ -33,6 +33,40 @@ def test_however_a_folder_is_spelled_it_is_one_workspace(vault: Workspace, tmp_p
     assert open_root(spelling.format(vault.root, link=link)) == vault
 
 
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_folder_typed_in_another_unicode_form_is_the_one_on_disk(tmp_path: Path, form: str) -> None:
+    on_disk = tmp_path / unicodedata.normalize(form, "Größe") / unicodedata.normalize(form, "é")
+    on_disk.mkdir(parents=True)
+    (on_disk / unicodedata.normalize(form, "ü.md")).write_text("x")
+    for typed in ("NFC", "NFD"):
+        workspace = open_root(unicodedata.normalize(typed, str(on_disk)))
+        assert workspace == workspace_for(on_disk)
+        assert relative_to(workspace, unicodedata.normalize(typed, "ü.md")) == unicodedata.normalize(form, "ü.md")
+
+
+def test_the_same_folder_on_two_machines_is_two_workspaces(tmp_path: Path) -> None:
+    ids = {workspace_for(tmp_path, host=host).id for host in ("", "one", "two")}
+    assert len(ids) == 3
+    assert len({workspace_for(tmp_path, "shared", host=host).id for host in ("", "one", "two")}) == 1
+
+
+UNUSABLE = ["\ud800", "a\udfffb", "\0", "x" * 200_000, "\xe9" * 200_000, "a/" * 100_000, "\xe9/" * 50_000]
+
+
+@pytest.mark.parametrize("given_path", UNUSABLE, ids=range(len(UNUSABLE)))
+def test_a_path_that_no_file_system_takes_is_refused_in_our_words(vault: Workspace, given_path: str) -> None:
+    with pytest.raises(InputError, match=r"NUL|not valid Unicode|bytes long"):
+        open_root(given_path)
+    with pytest.raises(InputError, match=r"NUL|not valid Unicode|bytes long"):
+        relative_to(vault, given_path)
+
+
+def test_a_name_longer_than_the_file_system_allows_is_a_folder_that_does_not_exist(vault: Workspace) -> None:
+    with pytest.raises(WorkspaceError, match="does not exist"):
+        open_root(str(vault.root / ("x" * 300)))
+    assert relative_to(vault, "x" * 300) == "x" * 300
+
+
 def test_two_folders_are_two_workspaces_and_a_shared_id_is_taken_as_given(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
