@@ -190,6 +190,9 @@ class Parts:
             insert_batch=given.milvus_insert_batch,
             timeout_s=given.milvus_timeout_seconds,
             state_dir=given.state_directory,
+            database=given.milvus_database,
+            ca_file=given.milvus_ca_file,
+            wait_s=given.milvus_wait_seconds,
         )
 
     @property

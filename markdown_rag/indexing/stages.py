@@ -64,7 +64,7 @@ class Batch:
     @property
     def files(self) -> int:
         """How many files the batch speaks of."""
-        return sum(map(len, (self.prepared, self.same, self.skipped, self.failed, self.postponed)))
+        return len(self.prepared) + len(self.same) + len(self.skipped) + len(self.failed) + len(self.postponed)
 
 
 @dataclass(frozen=True, slots=True)

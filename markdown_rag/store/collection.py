@@ -41,11 +41,13 @@ SESSION, BOUNDED = "Session", "Bounded"
 class MilvusStore:
     """One collection at one address.
 
-    insert_rows: most rows of one insert request. seconds: limit of an ordinary call. Connects on first use.
+    insert_rows: most rows of one insert request. seconds, wait_s: as a Session's. Connects on first use.
     """
 
-    def __init__(self, target: Target, prefix: str, model: Model, *, insert_rows: int, seconds: float) -> None:
-        self._session = Session(target, seconds)
+    def __init__(
+        self, target: Target, prefix: str, model: Model, *, insert_rows: int, seconds: float, wait_s: float = 0.0
+    ) -> None:
+        self._session = Session(target, seconds, wait_s)
         self._model = model
         self._name = schema.collection_name(prefix, model)
         self._insert_rows = insert_rows

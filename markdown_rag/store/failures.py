@@ -1,7 +1,7 @@
 """What a Milvus client's exception means: one table from codes and status words to our errors and what to do. Pure.
 
 The client's own text is the same for a dead server, a wrong token and a TLS mismatch; the truth stands in the gRPC
-status of the exception or of its cause.
+status and details of the exception or of its cause.
 """
 
 from __future__ import annotations
@@ -37,71 +37,200 @@ class Failure:
     error: StoreError
 
 
-_MISSING_CODES = frozenset({100})
-_RELEASED_CODES = frozenset({101, 503})
-_LOST_STATUS = frozenset({"UNAVAILABLE", "CANCELLED"})
-
-
 @dataclass(frozen=True, slots=True)
 class Symptoms:
-    """What can be seen of an exception. status: the gRPC status word of it or its causes, "" if none."""
+    """What can be seen of an exception. status, details: of the gRPC call in it or its causes, "" if none."""
 
     text: str
     code: int
     status: str
     illegal_address: bool = False
+    details: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A failure that is known by a code, a status, or words of the text or of gRPC's details (any of them).
+
+    says, next_step: the error's, with {address}, {text}, {reason} (the details after the word that was found) and
+    {seconds}. unless: words in the text that make it something else.
+    """
+
+    kind: Kind
+    error: type[StoreError]
+    says: str
+    next_step: str = ""
+    codes: frozenset[int] = frozenset()
+    status: frozenset[str] = frozenset()
+    text: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+    unless: str = "\0"
+
+    def found(self, seen: Symptoms) -> bool:
+        """Whether this is it."""
+        lowered = seen.text.lower()
+        if self.unless in lowered:
+            return False
+        known = seen.code in self.codes or seen.status in self.status
+        return known or any(word in lowered for word in self.text) or any(word in seen.details for word in self.details)
+
+    def failure(self, seen: Symptoms, address: str, seconds: float) -> Failure:
+        """What it means there."""
+        word = next((word for word in self.details if word in seen.details), "")
+        reason = seen.details.partition(word)[2].strip(": ").partition(": OK")[0][:100] if word else ""
+        known = {"address": address, "text": _short(seen.text), "reason": reason, "seconds": f"{seconds:.0f}"}
+        return Failure(self.kind, self.error(self.says.format_map(known), self.next_step))
+
+
+_CHECK_SERVER = "Check that the server runs and MILVUS_ADDRESS is right."
+_CHECK_PORT = "Check the port in MILVUS_ADDRESS: gRPC is 19530 by default, not 9091."
+_CREDENTIALS = "Set MILVUS_TOKEN to an API key or user:password."
+_FOREIGN = "What answers at {address} is not Milvus, or does not know this request: {text}."
+
+# The first that fits is taken: the surest signs stand first.
+_RULES: tuple[Rule, ...] = (
+    Rule(
+        Kind.FINAL,
+        StoreAddressError,
+        "The certificate of Milvus at {address} is not trusted: {reason}.",
+        "Set MILVUS_CA_FILE to the certificate of the authority that issued it.",
+        details=("CERTIFICATE_VERIFY_FAILED",),
+    ),
+    Rule(
+        Kind.FINAL,
+        StoreAddressError,
+        "The certificate of Milvus at {address} is for another name.",
+        "Write a name that the certificate carries in MILVUS_ADDRESS.",
+        details=("Hostname Verification",),
+    ),
+    Rule(
+        Kind.FINAL,
+        StoreAddressError,
+        "What listens at {address} does not speak TLS.",
+        "Write http:// instead of https:// in MILVUS_ADDRESS.",
+        details=("WRONG_VERSION_NUMBER",),
+    ),
+    Rule(
+        Kind.FINAL,
+        StoreFormatError,
+        "What answers at {address} is not Milvus: it speaks another protocol.",
+        _CHECK_PORT,
+        details=("Failed parsing HTTP/2", "http1"),
+    ),
+    Rule(
+        Kind.FINAL,
+        StoreAddressError,
+        "Milvus at {address} has no such database.",
+        "Create it, or correct or unset MILVUS_DATABASE.",
+        codes=frozenset({800}),
+        text=("database not found", "' does not exist"),
+        unless="collection",
+    ),
+    Rule(
+        Kind.MISSING,
+        StoreUnavailable,
+        "The index does not exist yet.",
+        "Run index_documents.",
+        codes=frozenset({100}),
+        text=("collection not found",),
+    ),
+    Rule(
+        Kind.RELEASED,
+        StoreUnavailable,
+        "The index is not loaded yet.",
+        "Try again in a few seconds.",
+        codes=frozenset({101, 503}),
+        text=("not loaded",),
+    ),
+    Rule(
+        Kind.EXISTS,
+        StoreError,
+        "It exists already: {text}",
+        text=("already exist", "duplicate collection"),
+    ),
+    Rule(
+        Kind.LOST,
+        StoreUnavailable,
+        "Milvus at {address} is still starting.",
+        "Try again in a minute.",
+        text=("not ready", "server id mismatch", "channel not available", "no available shard"),
+    ),
+    Rule(
+        Kind.FINAL,
+        StoreAuthError,
+        "Milvus at {address} knows this user, who has no right to do that ({text}).",
+        "Grant it a role with the rights that docs/milvus-setup.md lists, or use other credentials in MILVUS_TOKEN.",
+        status=frozenset({"PERMISSION_DENIED"}),
+    ),
+    Rule(
+        Kind.FINAL,
+        StoreAuthError,
+        "Milvus at {address} asks for credentials, and MILVUS_TOKEN is not set.",
+        _CREDENTIALS,
+        details=("missing authorization",),
+    ),
+    Rule(
+        Kind.FINAL,
+        StoreAuthError,
+        "Milvus at {address} refuses these credentials.",
+        _CREDENTIALS,
+        status=frozenset({"UNAUTHENTICATED"}),
+        text=("auth check failure",),
+    ),
+    Rule(
+        Kind.FINAL,
+        StoreFormatError,
+        _FOREIGN,
+        _CHECK_PORT,
+        status=frozenset({"UNIMPLEMENTED"}),
+        text=("unimplemented",),  # the library hides the status when it connects
+    ),
+    Rule(
+        Kind.FINAL,
+        StoreLimitError,
+        "Milvus refuses the request as too large or too many: {text}.",
+        status=frozenset({"RESOURCE_EXHAUSTED"}),
+    ),
+    Rule(
+        Kind.FINAL,
+        StoreUnavailable,
+        "Milvus at {address} did not answer within {seconds} s.",
+        "Try again later.",
+        status=frozenset({"DEADLINE_EXCEEDED"}),
+        text=("timeout",),
+    ),
+    Rule(
+        Kind.LOST,
+        StoreUnavailable,
+        "Milvus at {address} does not answer: nothing listens there.",
+        _CHECK_SERVER,
+        details=("Connection refused",),
+    ),
+    Rule(
+        Kind.LOST,
+        StoreUnavailable,
+        "Milvus at {address} does not answer: nobody knows that name.",
+        _CHECK_SERVER,
+        details=("lookup", "Domain name not found"),
+    ),
+    Rule(
+        Kind.LOST,
+        StoreUnavailable,
+        "Milvus at {address} does not answer.",
+        _CHECK_SERVER,
+        codes=frozenset({2}),
+        status=frozenset({"UNAVAILABLE", "CANCELLED"}),
+        text=("closed channel",),
+    ),
+    Rule(Kind.FINAL, StoreError, "Milvus refused a request: {text}.", text=("",)),
+)
 
 
 def diagnose(seen: Symptoms, address: str, seconds: float) -> Failure:
     """The meaning of a failed call to the server at address, which was given seconds."""
-    lowered = seen.text.lower()
     if seen.illegal_address:
         return Failure(Kind.FINAL, illegal_address(address))
-    if seen.code in _MISSING_CODES or "collection not found" in lowered:
-        return Failure(Kind.MISSING, StoreUnavailable("The index does not exist yet.", "Run index_documents."))
-    if seen.code in _RELEASED_CODES or "not loaded" in lowered:
-        return Failure(Kind.RELEASED, StoreUnavailable("The index is not loaded yet.", "Try again in a few seconds."))
-    if "already exist" in lowered or "duplicate collection" in lowered:
-        return Failure(Kind.EXISTS, StoreError(f"It exists already: {_short(seen.text)}"))
-    return _by_status(seen, address, seconds)
-
-
-def _by_status(seen: Symptoms, address: str, seconds: float) -> Failure:
-    text = _short(seen.text)
-    if seen.status in {"UNAUTHENTICATED", "PERMISSION_DENIED"} or "auth check failure" in seen.text:
-        return Failure(
-            Kind.FINAL,
-            StoreAuthError(
-                f"Milvus at {address} refuses these credentials.",
-                "Set MILVUS_TOKEN to an API key or user:password with rights on the collection.",
-            ),
-        )
-    if seen.status == "UNIMPLEMENTED" or "UNIMPLEMENTED" in seen.text:  # the library hides the status when connecting
-        return Failure(
-            Kind.FINAL,
-            StoreFormatError(
-                f"What answers at {address} is not Milvus, or does not know this request: {text}.",
-                "Check the port in MILVUS_ADDRESS: gRPC is 19530 by default, not 9091.",
-            ),
-        )
-    if seen.status == "RESOURCE_EXHAUSTED":
-        return Failure(Kind.FINAL, StoreLimitError(f"Milvus refuses the request as too large or too many: {text}."))
-    if seen.status == "DEADLINE_EXCEEDED" or "timeout" in seen.text.lower():
-        return Failure(
-            Kind.FINAL,
-            StoreUnavailable(f"Milvus at {address} did not answer within {seconds:.0f} s.", "Try again later."),
-        )
-    if seen.status in _LOST_STATUS or "closed channel" in seen.text or seen.code == _CONNECT_FAILED:
-        return Failure(
-            Kind.LOST,
-            StoreUnavailable(
-                f"Milvus at {address} does not answer.", "Check that the server runs and MILVUS_ADDRESS is right."
-            ),
-        )
-    return Failure(Kind.FINAL, StoreError(f"Milvus refused a request: {text}."))
-
-
-_CONNECT_FAILED = 2
+    return next(rule for rule in _RULES if rule.found(seen)).failure(seen, address, seconds)
 
 
 def illegal_address(address: str) -> StoreAddressError:
@@ -109,6 +238,18 @@ def illegal_address(address: str) -> StoreAddressError:
     return StoreAddressError(
         f"MILVUS_ADDRESS is not an address: {address!r}.",
         "Write http://host:19530, https://host, unix:/path, or a path that ends in .db for the embedded engine.",
+    )
+
+
+def speaks_tls(address: str) -> StoreAddressError:
+    """The error for a server that wants TLS at an address without it."""
+    return StoreAddressError(f"Milvus at {address} speaks TLS.", "Write https:// instead of http:// in MILVUS_ADDRESS.")
+
+
+def unreadable_ca(path: str, error: OSError) -> StoreAddressError:
+    """The error for a file of certificates that cannot be read."""
+    return StoreAddressError(
+        f"MILVUS_CA_FILE={path} cannot be read: {error.strerror or error}.", "Name a readable file of PEM certificates."
     )
 
 

@@ -1,8 +1,9 @@
 """A session with a Milvus server or the embedded engine: connecting, calling, and what its exceptions mean.
 
 ``pymilvus`` is imported here on first use. Every call has a time limit. A call whose connection was lost is repeated
-on a new one (a killed engine is started again by it): everything the store sends can be repeated without harm, since
-rows are written and deleted by ids that never change their meaning. No exception of the library leaves this module.
+on a new one (a killed engine is started again by it, a server that starts or restarts is waited for): everything the
+store sends can be repeated without harm, since rows are written and deleted by ids that never change their meaning. No
+exception of the library leaves this module.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,27 +21,34 @@ from typing import Any, TypeVar
 from markdown_rag.errors import StoreAuthError, StoreUnavailable
 from markdown_rag.store import schema
 from markdown_rag.store.base import Capabilities, Model
-from markdown_rag.store.failures import Failure, Kind, Symptoms, diagnose, illegal_address
+from markdown_rag.store.failures import Failure, Kind, Symptoms, diagnose, illegal_address, speaks_tls
 from markdown_rag.store.launcher import EngineConnection, connect_engine
+from markdown_rag.store.sockets import checked_ca_file, wants_tls
+from markdown_rag.store.symptoms import symptoms_of
 
 T = TypeVar("T")
 _REMOTE_SCHEMES = ("http://", "https://", "tcp://", "unix:")
-_PAUSES = (0.0, 0.3, 1.0)  # before each repetition of a call whose connection was lost
+_PAUSES = (0.0, 0.3, 1.0)  # before each repetition of a call whose connection was lost; then the last one again
 _IMPORTING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where the store is. data_dir is set for the embedded engine; shown is fit for messages (no credentials)."""
+    """Where the store is. data_dir is set for the embedded engine; shown is fit for messages (no credentials).
+
+    database, ca_file: of a server; "" for its default database and the system's authorities.
+    """
 
     address: str
     token: str
     log_dir: Path
     data_dir: Path | None
     shown: str
+    database: str = ""
+    ca_file: str = ""
 
 
-def target_of(address: str, token: str, state_dir: Path) -> Target:
+def target_of(address: str, token: str, state_dir: Path, database: str = "", ca_file: str = "") -> Target:
     """The meaning of MILVUS_ADDRESS: a server's address, or the path of a data directory ending in ``.db``.
 
     A relative path is inside the state directory. Raises StoreAddressError.
@@ -49,7 +57,7 @@ def target_of(address: str, token: str, state_dir: Path) -> Target:
     if address.lower().startswith(_REMOTE_SCHEMES):
         scheme, separator, rest = address.partition("://")
         shown = f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else address
-        return Target(address, token, state_dir, None, shown)
+        return Target(address, token, state_dir, None, shown, database, ca_file)
     if not address.endswith(".db") or "://" in address or "\0" in address:
         raise illegal_address(address)
     data_dir = state_dir / Path(address).expanduser()
@@ -74,18 +82,21 @@ def _library() -> Any:
 class Session:
     """A connection that is made on first use and renewed when it is lost. Thread-safe.
 
-    seconds: limit of an ordinary call; loading and flushing get ten times as much.
+    seconds: limit of an ordinary call; loading and flushing get ten times as much. wait_s: how long a server that does
+    not answer is waited for; who comes while it is known to be away waits no more than a moment.
     """
 
-    def __init__(self, target: Target, seconds: float) -> None:
+    def __init__(self, target: Target, seconds: float, wait_s: float = 0.0) -> None:
         self.target = target
         self.seconds = seconds
+        self._wait_s = 0.0 if target.data_dir is not None else wait_s  # a lost engine is started again instead
+        self._away = False
+        self._closing = threading.Event()
         self._lock = threading.RLock()
         self._client: Any = None
         self._engine: EngineConnection | None = None
         self._capabilities: Capabilities | None = None
         self._generation = 0
-        self._closed = False
 
     def capabilities(self) -> Capabilities:
         """What the server can do; connects on first use."""
@@ -104,17 +115,21 @@ class Session:
     def attempt(self, operation: Callable[[Any, float], T], *, patient: bool = False) -> T | Failure:
         """The result of operation(client, seconds), or why it failed for good."""
         seconds = self.seconds * (10 if patient else 1)
-        for pause in (*_PAUSES, None):
+        patience = time.monotonic() + (0.0 if self._away else self._wait_s)
+        pauses = iter(_PAUSES)
+        while True:
             generation = self._generation
             outcome = self._once(operation, seconds)
+            lost = isinstance(outcome, Failure) and outcome.kind is Kind.LOST
+            pause = next(pauses, _PAUSES[-1] if time.monotonic() < patience else None)
             if not isinstance(outcome, Failure) or not self._worth_repeating(outcome) or pause is None:
+                self._away = lost
                 return outcome
-            time.sleep(pause)
+            self._closing.wait(pause)
             self._renew(generation)
-        return outcome
 
     def _worth_repeating(self, failure: Failure) -> bool:
-        if self._closed:
+        if self._closing.is_set():
             return False
         stale_token = self.target.data_dir is not None and isinstance(failure.error, StoreAuthError)
         return failure.kind is Kind.LOST or stale_token
@@ -125,7 +140,13 @@ class Session:
         try:
             return operation(self._connected(library), seconds)
         except (library.MilvusException, grpc.RpcError) as error:
-            failure = diagnose(_symptoms(error, library), self.target.shown, seconds)
+            failure = diagnose(symptoms_of(error, library), self.target.shown, seconds)
+            if (
+                failure.kind is Kind.LOST
+                and self.target.address.startswith("http://")
+                and wants_tls(self.target.address)
+            ):
+                failure = Failure(Kind.FINAL, speaks_tls(self.target.shown))
             failure.error.__cause__ = error
             return failure
         except ValueError as error:  # grpc's word for a channel that another thread has just closed
@@ -135,15 +156,23 @@ class Session:
 
     def _connected(self, library: Any) -> Any:
         with self._lock:
-            if self._closed:
+            if self._closing.is_set():
                 raise StoreUnavailable("The store is closed.")
             if self._client is None:
-                uri, token = self.target.address, self.target.token
-                if self.target.data_dir is not None:
-                    self._engine = connect_engine(self.target.data_dir, self.target.log_dir)
-                    uri, token = self._engine.uri, self._engine.token
-                self._client = library.MilvusClient(uri=uri, token=token, timeout=self.seconds, dedicated=True)
+                self._client = library.MilvusClient(**self._access(), timeout=self.seconds, dedicated=True)
             return self._client
+
+    def _access(self) -> dict[str, str]:
+        """Where the client connects, and as whom."""
+        target = self.target
+        if target.data_dir is not None:
+            self._engine = connect_engine(target.data_dir, target.log_dir)
+            return {"uri": self._engine.uri, "token": self._engine.token}
+        given = {"uri": target.address, "token": target.token, "db_name": target.database}
+        if target.ca_file and target.address.lower().startswith("https://"):
+            # The library's word for whom to trust; its ca_pem_path is for clients that have certificates too.
+            given["server_pem_path"] = checked_ca_file(target.ca_file)
+        return given
 
     def _renew(self, generation: int) -> None:
         """Drop the connection unless another thread has replaced it since."""
@@ -162,8 +191,8 @@ class Session:
 
     def close(self) -> None:
         """Let go of the connection and the engine. Safe to call twice."""
+        self._closing.set()
         with self._lock:
-            self._closed = True
             self._drop()
 
     def create_collection(self, name: str, model: Model) -> None:
@@ -237,25 +266,3 @@ def _collection_schema(library: Any, model: Model, capabilities: Capabilities) -
             )
         )
     return made
-
-
-def _symptoms(error: BaseException, library: Any) -> Symptoms:
-    status = next(filter(None, map(_status, _chain(error))), "")
-    code = getattr(error, "code", 0)
-    illegal = isinstance(error, library.exceptions.ConnectionConfigException)
-    return Symptoms(str(error), code if isinstance(code, int) else 0, status, illegal)
-
-
-def _status(error: BaseException) -> str:
-    """The gRPC status word of an exception, "" if it has none."""
-    code = getattr(error, "code", None)
-    return str(getattr(code() if callable(code) else code, "name", ""))
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An exception and its causes, each once: the library raises exceptions that are their own cause."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ if error.__cause__ not in (None, error) else error.__context__

@@ -8,7 +8,7 @@ from pathlib import Path
 from markdown_rag.store import schema
 from markdown_rag.store.base import Model, Store
 from markdown_rag.store.collection import MilvusStore
-from markdown_rag.store.milvus import Session, target_of
+from markdown_rag.store.milvus import Session, Target, target_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,8 @@ class StoreSettings:
 
     address: a server (``http://host:19530``) or a path ending in ``.db`` (relative: inside state_dir). token: of a
     server. prefix: first part of every collection's name. insert_batch: most rows of one request. timeout_s: limit
-    of one call. state_dir: where the engine writes its log.
+    of one call. state_dir: where the engine writes its log. database, ca_file: of a server ("" for the default).
+    wait_s: how long a server that does not answer is waited for.
     """
 
     address: str
@@ -26,6 +27,17 @@ class StoreSettings:
     insert_batch: int
     timeout_s: float
     state_dir: Path
+    database: str = ""
+    ca_file: str = ""
+    wait_s: float = 0.0
+
+    def target(self) -> Target:
+        """The place, or StoreAddressError."""
+        return target_of(self.address, self.token, self.state_dir, self.database, self.ca_file)
+
+    def session(self) -> Session:
+        """A connection, made on first use; the caller closes it."""
+        return Session(self.target(), self.timeout_s, self.wait_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +51,17 @@ class CollectionInfo:
 
 def open_store(settings: StoreSettings, model: Model) -> Store:
     """The store of a model. Does not connect yet; StoreAddressError for an address that is none."""
-    target = target_of(settings.address, settings.token, settings.state_dir)
     rows = max(1, min(settings.insert_batch, schema.MAX_INSERT_ROWS))
-    return MilvusStore(target, settings.prefix, model, insert_rows=rows, seconds=settings.timeout_s)
+    target, seconds, wait_s = settings.target(), settings.timeout_s, settings.wait_s
+    return MilvusStore(target, settings.prefix, model, insert_rows=rows, seconds=seconds, wait_s=wait_s)
 
 
 def find_collections(settings: StoreSettings) -> list[CollectionInfo]:
     """Every collection of ours at the address whose name has the prefix. Makes nothing where there is nothing."""
-    target = target_of(settings.address, settings.token, settings.state_dir)
+    target = settings.target()
     if target.data_dir is not None and not target.data_dir.exists():
         return []
-    session = Session(target, settings.timeout_s)
+    session = settings.session()
     try:
         names = session.call(lambda client, seconds: client.list_collections(timeout=seconds))
         found = [(name, schema.model_of(session.properties(name))) for name in sorted(names)]

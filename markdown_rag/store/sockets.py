@@ -1,0 +1,51 @@
+"""What plain sockets and files tell of a server before any library speaks to it: addresses in, facts or errors out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import ssl
+from urllib.parse import urlsplit
+
+from markdown_rag.errors import StoreAddressError
+from markdown_rag.store.failures import unreadable_ca
+
+_PORT, _TLS_PORT = 19530, 443  # what the library takes where an address names none
+_SECONDS = 3.0
+
+
+def place_of(address: str) -> tuple[str, int]:
+    """Host and port of a server's address."""
+    parts = urlsplit(address)
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise StoreAddressError(
+            f"The port in MILVUS_ADDRESS is none: {error}.", "Write a number up to 65535."
+        ) from error
+    return parts.hostname or "localhost", port or (_TLS_PORT if parts.scheme == "https" else _PORT)
+
+
+def wants_tls(address: str) -> bool:
+    """Whether a server at an address without TLS answers a TLS greeting."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # only whether it speaks; nothing is sent
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection(place_of(address), timeout=_SECONDS) as raw,
+        context.wrap_socket(raw),
+    ):
+        return True
+    return False
+
+
+def checked_ca_file(path: str) -> str:
+    """The path, written out; StoreAddressError unless the file can be read and holds certificates."""
+    whole = os.path.expanduser(path)
+    try:
+        ssl.create_default_context(cafile=whole)
+    except OSError as error:  # SSLError, of a file without certificates, is one
+        raise unreadable_ca(path, error) from error
+    return whole
