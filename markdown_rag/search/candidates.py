@@ -47,8 +47,8 @@ def settled(legs: Legs, catalog: Catalog, where: Where, limit: int) -> Found:
 def one_workspace_a_file(found: Found, file_of: Callable[[Match], Hashable]) -> Found:
     """Where nested workspaces hold the same file on disk, only the workspace that indexed it last."""
     latest: dict[Hashable, tuple[int, str]] = {}
-    rows = found.rows()
-    for row in rows:
+    rows = [(row, file_of(row)) for row in found.rows()]
+    for row, file in rows:
         mine = (row.gen, row.workspace)
-        latest[file_of(row)] = max(latest.get(file_of(row), mine), mine)
-    return found.only({row.id for row in rows if latest[file_of(row)][1] == row.workspace})
+        latest[file] = max(latest.get(file, mine), mine)
+    return found.only({row.id for row, file in rows if latest[file][1] == row.workspace})

@@ -20,7 +20,7 @@ from markdown_rag.store.base import FileEntry, Store, Where
 from markdown_rag.store.filters import matcher
 
 MAX_AGE_S = 5.0
-_KEPT = 16  # different sets of workspaces that are kept at the same time
+_KEPT = 16  # different sets of workspaces, and counts of a snapshot, that are kept at the same time
 _LOAD_SHARE = 20  # a snapshot that took t seconds is kept for at least 20 t: reading costs at most 5 % of the time
 
 
@@ -38,6 +38,7 @@ class Snapshot:
     seconds: float
     gens: Mapping[FileKey, int] = field(default_factory=dict)
     edge_lists: tuple[str, ...] = ()
+    _totals: dict[Where, tuple[int, int]] = field(default_factory=dict, compare=False)
 
     def select(self, where: Where) -> list[FileEntry]:
         """The files that a Where means."""
@@ -56,9 +57,14 @@ class Snapshot:
         return scope
 
     def totals(self, where: Where) -> tuple[int, int]:
-        """How many files and chunks a Where means."""
-        files = self.select(where)
-        return len(files), sum(entry.chunk_count for entry in files)
+        """How many files and chunks a Where means; counted once for the same question."""
+        known = self._totals.get(where)
+        if known is None:
+            files = self.select(where)
+            if len(self._totals) >= _KEPT:
+                self._totals.clear()
+            known = self._totals[where] = (len(files), sum(entry.chunk_count for entry in files))
+        return known
 
 
 class Catalog:
@@ -110,7 +116,7 @@ class Catalog:
             workspaces=tuple(sorted({workspace for workspace, _ in wanted})),
             paths=tuple(sorted({path for _, path in wanted})),
         )
-        found = generations.newest(self._store.catalog(where, exact=False))
+        found = generations.newest(self._store.commits(where))
         return {key: entry.gen for key, entry in found.items() if key in wanted}
 
     def forget(self) -> None:

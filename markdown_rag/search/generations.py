@@ -9,20 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
-from markdown_rag.store.base import FileEntry, Match
+from markdown_rag.store.base import FileEntry, Match, RowKey
+
+Commit = TypeVar("Commit", FileEntry, RowKey)  # what names a committed generation
 
 FileKey = tuple[str, str]  # workspace, path
 
 
-def key_of(row: Match | FileEntry) -> FileKey:
+def key_of(row: Match | FileEntry | RowKey) -> FileKey:
     """Which file a row belongs to."""
     return row.workspace, row.path
 
 
-def newest(entries: Iterable[FileEntry]) -> dict[FileKey, FileEntry]:
+def newest(entries: Iterable[Commit]) -> dict[FileKey, Commit]:
     """The newest committed generation of every file."""
-    files: dict[FileKey, FileEntry] = {}
+    files: dict[FileKey, Commit] = {}
     for entry in entries:
         known = files.get(key_of(entry))
         if known is None or entry.gen > known.gen:

@@ -107,10 +107,15 @@ class MilvusStore:
         if self._open_for_reading():
             self._session.call(lambda client, seconds: client.flush(self._name, timeout=seconds), patient=True)
 
-    def catalog(self, where: Where = EVERYTHING, *, exact: bool = True) -> list[FileEntry]:
+    def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
         """The ``ord == 0`` rows, all generations."""
         expression = conjunction(COMMITTING_ROW, to_expression(where))
-        return [conversion.to_entry(row) for row in self._list(expression, schema.CATALOG_FIELDS, exact=exact)]
+        return [conversion.to_entry(row) for row in self._list(expression, schema.CATALOG_FIELDS)]
+
+    def commits(self, where: Where = EVERYTHING) -> list[RowKey]:
+        """Keys of the ``ord == 0`` rows, as a search sees them."""
+        expression = conjunction(COMMITTING_ROW, to_expression(where))
+        return [conversion.to_key(row) for row in self._list(expression, schema.KEY_FIELDS, exact=False)]
 
     def links(self, where: Where = EVERYTHING) -> list[FileLinks]:
         """What the rows that carry links say, all generations."""

@@ -25,6 +25,7 @@ _READS = frozenset(
         "GetIndexBuildProgress", "ShowPartitions", "HasPartition", "GetPartitionStatistics", "GetIndexStatistics",
     }
 )  # fmt: skip
+_KEEPS_ROWS = frozenset({"LoadCollection", "CreateIndex", "Flush"})  # what is stored stays as it was
 _OWN_TURNS = frozenset({"Insert", "Upsert", "Flush"})  # the database takes turns itself, in small pieces
 
 
@@ -111,4 +112,5 @@ class Gate:
                 with contextlib.nullcontext() if method in _OWN_TURNS else self._turns.write():
                     yield
             finally:
-                self._changes.grow()
+                if method not in _KEEPS_ROWS:
+                    self._changes.grow()

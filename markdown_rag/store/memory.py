@@ -73,10 +73,13 @@ class MemoryStore:
     def flush(self) -> None:
         """Nothing to do."""
 
-    def catalog(self, where: Where = EVERYTHING, *, exact: bool = True) -> list[FileEntry]:
+    def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
         """The ``ord == 0`` rows."""
-        del exact
         return [to_entry(row) for row in self._select(where) if row["ord"] == 0]
+
+    def commits(self, where: Where = EVERYTHING) -> list[RowKey]:
+        """Keys of the ``ord == 0`` rows."""
+        return [to_key(row) for row in self._select(where) if row["ord"] == 0]
 
     def links(self, where: Where = EVERYTHING) -> list[FileLinks]:
         """The rows that carry links."""

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from markdown_rag.search.catalog import MAX_AGE_S, Catalog
-from markdown_rag.store.base import EVERYTHING, FileEntry, Model, Where
+from markdown_rag.store.base import EVERYTHING, FileEntry, Model, RowKey, Where
 from markdown_rag.store.memory import MemoryStore
 
 
@@ -19,9 +19,13 @@ class CountingStore(MemoryStore):
         self.blind = blind
         self.reads: Counter[str] = Counter()
 
-    def catalog(self, where: Where = EVERYTHING, *, exact: bool = True) -> list[FileEntry]:
-        self.reads["whole" if where.paths is None else "named"] += 1
-        return super().catalog(where, exact=exact)
+    def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
+        self.reads["whole"] += 1
+        return super().catalog(where)
+
+    def commits(self, where: Where = EVERYTHING) -> list[RowKey]:
+        self.reads["named"] += 1
+        return super().commits(where)
 
     def change_count(self) -> int | None:
         return None if self.blind else super().change_count()

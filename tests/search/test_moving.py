@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from markdown_rag.store.base import EVERYTHING, FileEntry, Match, Model, Vector, Where, record_id
+from markdown_rag.store.base import EVERYTHING, Match, Model, Vector, Where, record_id
 from markdown_rag.store.memory import MemoryStore
 
 MODEL = Model("local", "words", 64)
@@ -34,11 +34,6 @@ class MovingStore(MemoryStore):
         self._at("before dense")
         found = super().dense(vector, limit, where)
         self._at("after dense")
-        return found
-
-    def catalog(self, where: Where = EVERYTHING, *, exact: bool = True) -> list[FileEntry]:
-        found = super().catalog(where, exact=exact)
-        self._at("after catalog")
         return found
 
 

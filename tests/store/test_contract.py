@@ -85,6 +85,10 @@ def test_the_catalog_holds_the_committing_rows_of_all_generations(store: Store):
         "w1", "a.md", 1, 1, "A title", ("alpha", "beta/gamma"), ("other name",), record().properties, "f" * 64, "p" * 16
     )
     assert sorted(store.catalog(), key=lambda e: e.gen) == [entry, replace(entry, gen=2)]
+    assert [(key.path, key.ord, key.gen) for key in sorted(store.commits(), key=lambda k: k.gen)] == [
+        ("a.md", 0, 1),
+        ("a.md", 0, 2),
+    ]
     assert store.workspaces() == {"w1": 1}
 
 
