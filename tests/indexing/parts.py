@@ -72,6 +72,7 @@ class Bench:
     chunking: ChunkPolicy = field(default_factory=ChunkPolicy)
     scanning: ScanPolicy = field(default_factory=ScanPolicy)
     shared_id: str = ""
+    host: str = ""
     batch_chunks: int = 1000
 
     def __post_init__(self) -> None:
@@ -102,7 +103,7 @@ class Bench:
 
     @property
     def workspace(self) -> Workspace:
-        return workspace_for(self.root, self.shared_id)
+        return workspace_for(self.root, self.shared_id, host=self.host)
 
     def scope(self, path: str = "", *, recursive: bool = True) -> Scope:
         return Scope(self.workspace, path, recursive)
