@@ -1,8 +1,8 @@
 """Measures the store: ``python tests/bench/bench_store.py [--rows 10000 25000] [--address URL] [--json]``.
 
-One run prints, for each number of rows (512 dimensions, about 300 tokens of keyword text a row): start, connect, insert,
-flush, dense and keyword search, catalog, get, searches while another client inserts, and how far the keyword ranking is
-from an exact one before and after the segments are merged. All clients are processes or threads over the real engine.
+One run prints, for each number of rows (512 dimensions, 135 keywords a row): start, connect, insert, flush, dense and
+keyword search, catalog, get, searches while another client inserts, and how far the keyword ranking is from an exact
+one before and after a flush. With ``--address`` a server is measured instead of the embedded engine.
 """
 
 from __future__ import annotations

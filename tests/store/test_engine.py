@@ -145,7 +145,7 @@ def kill_engine(data_dir: Path) -> None:
     [
         lambda store: store.insert([record("b.md")]),
         pytest.param(lambda store: store.delete([record("a.md", 1).id]), marks=pytest.mark.slow),
-        lambda store: store.dense(vector(1), 5),
+        pytest.param(lambda store: store.dense(vector(1), 5), marks=pytest.mark.slow),
         pytest.param(lambda store: store.lexical("text", 5), marks=pytest.mark.slow),
         pytest.param(lambda store: list(store.rows(Where())), marks=pytest.mark.slow),
         pytest.param(lambda store: store.flush(), marks=pytest.mark.slow),
@@ -211,7 +211,7 @@ def test_an_endpoint_of_a_dead_process_or_a_stranger_is_not_believed(data_dir: P
     data_dir.mkdir(parents=True)
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         place = f"tcp:127.0.0.1:{stranger.getsockname()[1]}"
-        answering = threading.Thread(target=lambda: stranger.accept()[0].close())
+        answering = threading.Thread(target=lambda: stranger.accept()[0].close())  # noqa: PLW0108 - not before start
         answering.start()
         endpoint = endpoints.Endpoint(endpoints.PROTOCOL, 1, "127.0.0.1:1", place, "token")
         assert endpoints.greet(endpoint) is None
