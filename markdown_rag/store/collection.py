@@ -6,14 +6,12 @@ whether writing an id again replaces (embedded) or doubles (a server's ``insert`
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from markdown_rag.errors import StoreMismatch, StoreUnavailable
 from markdown_rag.store import rows as conversion
 from markdown_rag.store import schema
 from markdown_rag.store.base import (
@@ -29,9 +27,10 @@ from markdown_rag.store.base import (
     Vector,
     Where,
 )
+from markdown_rag.store.capabilities import SPARSE_FIELD, profile, vector_search
 from markdown_rag.store.endpoint import read_changes
-from markdown_rag.store.failures import Failure, Kind
 from markdown_rag.store.filters import ANY_ROW, CARRIES_LINKS, COMMITTING_ROW, conjunction, one_of_texts, to_expression
+from markdown_rag.store.handle import Handle
 from markdown_rag.store.listing import a_page, in_one, in_pages, pieces
 from markdown_rag.store.milvus import Session, Target
 
@@ -51,8 +50,7 @@ class MilvusStore:
         self._model = model
         self._name = schema.collection_name(prefix, model)
         self._insert_rows = insert_rows
-        self._ready = False
-        self._readying = threading.Lock()
+        self._handle = Handle(self._session, self._name, model)
 
     @property
     def model(self) -> Model:
@@ -66,45 +64,39 @@ class MilvusStore:
 
     def capabilities(self) -> Capabilities:
         """What the server can do (connects on first use)."""
-        return self._session.capabilities()
+        return self._handle.capabilities()
 
     def ensure(self) -> None:
         """Create the collection if it is missing and load it; StoreMismatch if it means something else."""
-        with self._readying:
-            if not self._exists():
-                self._session.create_collection(self._name, self._model)
-            self._check_meaning()
-            self._session.create_indexes(self._name)
-            self._load()
-            self._ready = True
+        self._handle.ensure()
 
     def insert(self, records: Sequence[Record]) -> None:
         """Store rows in the given order, in requests bounded by rows and bytes."""
         sized = [conversion.to_row(record, self._model.dimension) for record in records]
         if not sized:
             return
-        if not self._ready:
+        if not self._handle.ready:
             self.ensure()
         for piece in schema.batches([size for _, size in sized], self._insert_rows):
             self._insert_rows_of([row for row, _ in sized[piece]])
 
     def _insert_rows_of(self, data: list[conversion.Row]) -> None:
-        method = "insert" if self.capabilities().embedded else "upsert"
-        self._write(lambda client, seconds: getattr(client, method)(self._name, data, timeout=seconds))
+        method = profile(self.capabilities()).write
+        self._handle.write(lambda client, seconds: getattr(client, method)(self._name, data, timeout=seconds))
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove rows by primary key."""
-        if not ids or not self._open_for_reading():
+        if not ids or not self._handle.open():
             return
         for piece in pieces(list(dict.fromkeys(ids))):
             self._delete_piece(piece)
 
     def _delete_piece(self, ids: list[str]) -> None:
-        self._write(lambda client, seconds: client.delete(self._name, ids=ids, timeout=seconds))
+        self._handle.write(lambda client, seconds: client.delete(self._name, ids=ids, timeout=seconds))
 
     def flush(self) -> None:
         """Make what was written durable and quick to search."""
-        if self._open_for_reading():
+        if self._handle.open():
             self._session.call(lambda client, seconds: client.flush(self._name, timeout=seconds), patient=True)
 
     def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
@@ -151,13 +143,13 @@ class MilvusStore:
     def dense(self, vector: Vector, limit: int, where: Where = EVERYTHING) -> list[Match]:
         """The rows with the largest inner product, best first."""
         query = np.asarray(vector, dtype=np.float32)
-        return self._search("vector", query, limit, where, schema.vector_search)
+        return self._search("vector", query, limit, where, vector_search)
 
     def lexical(self, tokens: str, limit: int, where: Where = EVERYTHING) -> list[Match]:
         """The rows with the best BM25 score, best first; [] without the capability."""
         if not tokens.strip() or not self.capabilities().lexical:
             return []
-        return self._search(schema.SPARSE_FIELD, tokens, limit, where, lambda _: {"metric_type": "BM25"})
+        return self._search(SPARSE_FIELD, tokens, limit, where, lambda _: {"metric_type": "BM25"})
 
     def change_count(self) -> int | None:
         """The embedded engine's count of changes; None on servers."""
@@ -169,7 +161,7 @@ class MilvusStore:
         expression = to_expression(where)
         if expression and self.capabilities().embedded:  # its count(*) with a filter reads whole rows
             return len(self._list(expression, ("id",)))
-        found = self._read(
+        found = self._handle.read(
             lambda client, seconds: client.query(
                 self._name, expression, output_fields=["count(*)"], consistency_level="Strong", timeout=seconds
             )
@@ -190,72 +182,18 @@ class MilvusStore:
         """Let go of the connection."""
         self._session.close()
 
-    def _exists(self) -> bool:
-        return bool(self._session.call(lambda client, seconds: client.has_collection(self._name, timeout=seconds)))
-
-    def _load(self) -> None:
-        self._session.call(lambda client, seconds: client.load_collection(self._name, timeout=seconds), patient=True)
-
-    def _check_meaning(self) -> None:
-        found = schema.model_of(self._session.properties(self._name))
-        if found != self._model:
-            what = "something else" if found is None else f"the model {found.model} ({found.dimension} dimensions)"
-            raise StoreMismatch(
-                f"The collection {self._name} was made for {what}, not for {self._model.model}.",
-                "Set MARKDOWN_COLLECTION to another name, or drop that collection.",
-            )
-
-    def _open_for_reading(self) -> bool:
-        """Whether the collection is there; loads it the first time."""
-        if not self._ready:
-            with self._readying:
-                if not self._ready and self._exists():
-                    self._check_meaning()
-                    self._session.create_indexes(self._name)  # it may have been left half-made
-                    self._load()
-                    self._ready = True
-        return self._ready
-
-    def _read(self, operation: Callable[[Any, float], Any]) -> Any:
-        """The operation's result; None while there is no collection."""
-        if not self._open_for_reading():
-            return None
-        outcome = self._loaded(operation)
-        if isinstance(outcome, Failure):
-            if outcome.kind is Kind.MISSING:
-                self._ready = False
-                return None
-            raise outcome.error
-        return outcome
-
-    def _write(self, operation: Callable[[Any, float], Any]) -> None:
-        outcome = self._loaded(operation)
-        if isinstance(outcome, Failure):
-            if outcome.kind is Kind.MISSING:
-                self._ready = False
-                raise StoreUnavailable(
-                    f"The collection {self._name} was removed while it was written.", "Run the index again."
-                ) from outcome.error
-            raise outcome.error
-
-    def _loaded(self, operation: Callable[[Any, float], Any]) -> Any:
-        """Run an operation; a collection that a restarted server has not loaded is loaded first."""
-        outcome = self._session.attempt(operation)
-        if isinstance(outcome, Failure) and outcome.kind is Kind.RELEASED:
-            self._load()
-            outcome = self._session.attempt(operation)
-        return outcome
-
     def _list(
         self, expression: str, fields: Sequence[str], *, exact: bool = True, only_a_page: bool = False
     ) -> list[dict[str, Any]]:
         """All rows of a filter, few fields; exact: with every acknowledged write."""
-        if not self._open_for_reading():
+        if not self._handle.open():
             return []
         whole = in_one if self.capabilities().embedded else in_pages
         listing = a_page if only_a_page else whole
         return (
-            self._read(lambda client, seconds: listing(client, self._name, expression, fields, seconds, exact=exact))
+            self._handle.read(
+                lambda client, seconds: listing(client, self._name, expression, fields, seconds, exact=exact)
+            )
             or []
         )
 
@@ -273,7 +211,7 @@ class MilvusStore:
         return found
 
     def _get_piece(self, ids: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
-        found = self._read(
+        found = self._handle.read(
             lambda client, seconds: client.get(
                 self._name, list(ids), output_fields=list(fields), consistency_level=SESSION, timeout=seconds
             )
@@ -283,10 +221,10 @@ class MilvusStore:
     def _search(
         self, field: str, query: Any, limit: int, where: Where, params: Callable[[Capabilities], dict[str, Any]]
     ) -> list[Match]:
-        if limit <= 0 or not self._open_for_reading():
+        if limit <= 0 or not self._handle.open():
             return []
         capabilities = self.capabilities()
-        found = self._read(
+        found = self._handle.read(
             lambda client, seconds: client.search(
                 self._name,
                 data=[query],
@@ -300,5 +238,5 @@ class MilvusStore:
             )
         )
         # The embedded engine reports a keyword score as a distance: the negative of what a server reports.
-        sign = -1.0 if capabilities.embedded and field == schema.SPARSE_FIELD else 1.0
+        sign = -1.0 if capabilities.embedded and field == SPARSE_FIELD else 1.0
         return [conversion.to_hit(hit, sign) for hit in (found[0] if found else [])]

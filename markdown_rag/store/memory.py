@@ -24,6 +24,7 @@ from markdown_rag.store.base import (
     Vector,
     Where,
 )
+from markdown_rag.store.capabilities import BM25_B, BM25_K1
 from markdown_rag.store.filters import matcher
 from markdown_rag.store.rows import Row, reading_order, to_entry, to_key, to_links, to_match, to_row
 
@@ -168,7 +169,7 @@ def bm25(rows: Sequence[Row], query: Sequence[str]) -> Iterator[tuple[Row, float
             count = document[token]
             if count:
                 idf = math.log(1 + (len(rows) - frequency[token] + 0.5) / (frequency[token] + 0.5))
-                norm = schema.BM25_K1 * (1 - schema.BM25_B + schema.BM25_B * length / mean)
-                score += weight * idf * count * (schema.BM25_K1 + 1) / (count + norm)
+                norm = BM25_K1 * (1 - BM25_B + BM25_B * length / mean)
+                score += weight * idf * count * (BM25_K1 + 1) / (count + norm)
         if score > 0:
             yield row, score

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from markdown_rag.errors import StoreAuthError, StoreUnavailable
-from markdown_rag.store import schema
-from markdown_rag.store.base import Capabilities, Model
+from markdown_rag.store.base import Capabilities
+from markdown_rag.store.capabilities import capabilities_of
 from markdown_rag.store.failures import Failure, Kind, Symptoms, diagnose, illegal_address, speaks_tls
 from markdown_rag.store.launcher import EngineConnection, connect_engine
 from markdown_rag.store.sockets import checked_ca_file, wants_tls
@@ -64,7 +64,7 @@ def target_of(address: str, token: str, state_dir: Path, database: str = "", ca_
     return Target(address, "", state_dir, data_dir, str(data_dir))
 
 
-def _library() -> Any:
+def library() -> Any:
     """pymilvus, imported once, quiet, and without reading a .env file or MILVUS_URI."""
     with _IMPORTING:
         os.environ["PYTHON_DOTENV_DISABLED"] = "1"
@@ -102,7 +102,7 @@ class Session:
         """What the server can do; connects on first use."""
         if self._capabilities is None:
             version = self.call(lambda client, seconds: client.get_server_version(timeout=seconds))
-            self._capabilities = schema.capabilities_of(str(version))
+            self._capabilities = capabilities_of(str(version))
         return self._capabilities
 
     def call(self, operation: Callable[[Any, float], T], *, patient: bool = False) -> T:
@@ -135,12 +135,12 @@ class Session:
         return failure.kind is Kind.LOST or stale_token
 
     def _once(self, operation: Callable[[Any, float], T], seconds: float) -> T | Failure:
-        library = _library()
+        pymilvus = library()
         grpc = importlib.import_module("grpc")
         try:
-            return operation(self._connected(library), seconds)
-        except (library.MilvusException, grpc.RpcError) as error:
-            failure = diagnose(symptoms_of(error, library), self.target.shown, seconds)
+            return operation(self._connected(pymilvus), seconds)
+        except (pymilvus.MilvusException, grpc.RpcError) as error:
+            failure = diagnose(symptoms_of(error, pymilvus), self.target.shown, seconds)
             if (
                 failure.kind is Kind.LOST
                 and self.target.address.startswith("http://")
@@ -154,12 +154,12 @@ class Session:
                 raise
             return diagnose(Symptoms(str(error), 0, "UNAVAILABLE"), self.target.shown, seconds)
 
-    def _connected(self, library: Any) -> Any:
+    def _connected(self, pymilvus: Any) -> Any:
         with self._lock:
             if self._closing.is_set():
                 raise StoreUnavailable("The store is closed.")
             if self._client is None:
-                self._client = library.MilvusClient(**self._access(), timeout=self.seconds, dedicated=True)
+                self._client = pymilvus.MilvusClient(**self._access(), timeout=self.seconds, dedicated=True)
             return self._client
 
     def _access(self) -> dict[str, str]:
@@ -195,74 +195,8 @@ class Session:
         with self._lock:
             self._drop()
 
-    def create_collection(self, name: str, model: Model) -> None:
-        """Create a collection without its indexes; quietly if it exists already. Nothing half-made is left."""
-        library = _library()
-        capabilities = self.capabilities()
-        collection = _collection_schema(library, model, capabilities)
-        outcome = self.attempt(
-            lambda client, seconds: client.create_collection(
-                name,
-                schema=collection,
-                properties=schema.properties(model),
-                consistency_level="Strong",  # of reads that name none: the library's pages of a listing
-                timeout=seconds,
-            ),
-            patient=True,
-        )
-        if isinstance(outcome, Failure) and outcome.kind is not Kind.EXISTS:
-            raise outcome.error
-
-    def create_indexes(self, name: str) -> None:
-        """Create the indexes that a collection lacks."""
-        capabilities = self.capabilities()
-        known = set(self.call(lambda client, seconds: client.list_indexes(name, timeout=seconds)))
-        for index in schema.indexes(capabilities):
-            if index.field not in known:
-                self._create_index(name, index)
-
-    def _create_index(self, name: str, index: schema.Index) -> None:
-        def create(client: Any, seconds: float) -> None:
-            params = client.prepare_index_params()
-            # Nested on purpose: the library flattens one level, and the embedded engine reads only what is below.
-            configuration: dict[str, Any] = {"params": dict(index.params)} if index.params else {}
-            if index.metric:
-                configuration["metric_type"] = index.metric
-            params.add_index(index.field, index_type=index.kind, index_name=index.field, params=configuration)
-            # sync=False: the library otherwise sleeps for half a second and asks; loading waits for the index anyway.
-            client.create_index(name, params, timeout=seconds, sync=False)
-
-        outcome = self.attempt(create, patient=True)
-        if isinstance(outcome, Failure) and outcome.kind is not Kind.EXISTS:
-            raise outcome.error
-
-    def properties(self, name: str) -> Mapping[str, Any]:
-        """A collection's properties."""
-        found = self.call(lambda client, seconds: client.describe_collection(name, timeout=seconds))
-        properties = found.get("properties", {})
-        return properties if isinstance(properties, Mapping) else {}
-
-
-def _collection_schema(library: Any, model: Model, capabilities: Capabilities) -> Any:
-    kinds = library.DataType
-    made = library.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
-    for field in schema.FIELDS:
-        options: dict[str, Any] = {"max_length": field.size} if field.kind in {"VARCHAR", "ARRAY"} else {}
-        if field.kind == "ARRAY":
-            options |= {"element_type": kinds.VARCHAR, "max_capacity": schema.MAX_ITEMS}
-        if field.kind == "FLOAT_VECTOR":
-            options["dim"] = model.dimension
-        if field.name == "lexical" and capabilities.lexical:
-            options |= {"enable_analyzer": True, "analyzer_params": schema.analyzer(capabilities)}
-        made.add_field(field.name, kinds[field.kind], is_primary=field.primary, **options)
-    if capabilities.lexical:
-        made.add_field(schema.SPARSE_FIELD, kinds.SPARSE_FLOAT_VECTOR)
-        made.add_function(
-            library.Function(
-                name="bm25",
-                function_type=library.FunctionType.BM25,
-                input_field_names=["lexical"],
-                output_field_names=[schema.SPARSE_FIELD],
-            )
-        )
-    return made
+    def describe(self, name: str) -> Mapping[str, Any]:
+        """What a server knows of a collection, its properties as a mapping."""
+        found: dict[str, Any] = self.call(lambda client, seconds: client.describe_collection(name, timeout=seconds))
+        properties = found.get("properties")
+        return {**found, "properties": properties if isinstance(properties, Mapping) else {}}

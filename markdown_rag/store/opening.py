@@ -64,7 +64,7 @@ def find_collections(settings: StoreSettings) -> list[CollectionInfo]:
     session = settings.session()
     try:
         names = session.call(lambda client, seconds: client.list_collections(timeout=seconds))
-        found = [(name, schema.model_of(session.properties(name))) for name in sorted(names)]
+        found = [(name, schema.model_of(session.describe(name)["properties"])) for name in sorted(names)]
     finally:
         session.close()
     infos = []

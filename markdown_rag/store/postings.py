@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from markdown_rag.store.schema import BM25_B, BM25_K1
+from markdown_rag.store.capabilities import BM25_B, BM25_K1
 
 Mask = npt.NDArray[np.bool_]
 _ENTRY = np.dtype([("term", "<u4"), ("count", "<f4")])  # as the engine packs a row: sorted by term

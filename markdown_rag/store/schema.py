@@ -12,15 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from markdown_rag.store.base import Capabilities, Model
+from markdown_rag.store.base import Model
+from markdown_rag.store.capabilities import SPARSE_FIELD as SPARSE_FIELD  # noqa: PLC0414  a field of ours too
 
 SCHEMA_VERSION = 2
 WINDOW = 16_384  # the largest limit a server answers (milvus.io/docs/limitations.md)
 MAX_INSERT_ROWS = 1000
 MAX_INSERT_BYTES = 16 * 1024 * 1024  # a server refuses messages over 64 MiB
 PROPERTY_PREFIX = "markdown_rag."
-NLIST = 64
-BM25_K1, BM25_B = 1.2, 0.75
 _NAME_BYTES = 255  # the longest name of a collection
 _SLUG_LENGTH = 60
 
@@ -70,7 +69,6 @@ FIELDS: tuple[Field, ...] = (
     Field("vector", "FLOAT_VECTOR"),
 )
 FIELD: Mapping[str, Field] = {field.name: field for field in FIELDS}
-SPARSE_FIELD = "sparse"
 
 KEY_FIELDS = ("id", "workspace", "path", "gen", "ord")
 CATALOG_FIELDS = (
@@ -116,60 +114,6 @@ def collection_name(prefix: str, model: Model) -> str:
 
 def _slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[:_SLUG_LENGTH]
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """An index to be made on a field."""
-
-    field: str
-    kind: str
-    metric: str
-    params: Mapping[str, Any]
-
-
-def indexes(capabilities: Capabilities) -> tuple[Index, ...]:
-    """The indexes of a collection on this engine (D5), the vector's first."""
-    found: list[Index] = []
-    if capabilities.embedded:
-        found.append(Index("vector", "IVF_FLAT", "IP", {"nlist": NLIST}))
-    else:
-        kind = "INVERTED" if at_least(capabilities.version, 2, 4) else "Trie"
-        found.append(Index("vector", "AUTOINDEX", "IP", {}))
-        found.extend(Index(name, kind, "", {}) for name in ("path", "workspace"))
-    if capabilities.lexical:
-        weights = {"bm25_k1": BM25_K1, "bm25_b": BM25_B}
-        found.append(Index(SPARSE_FIELD, "SPARSE_INVERTED_INDEX", "BM25", weights))
-    return tuple(found)
-
-
-def vector_search(capabilities: Capabilities) -> dict[str, Any]:
-    """Parameters of a dense search: every list of the embedded engine's index, so that it is exact."""
-    return {"metric_type": "IP", "params": {"nprobe": NLIST} if capabilities.embedded else {}}
-
-
-def analyzer(capabilities: Capabilities) -> dict[str, Any]:
-    """Our tokens are words joined by blanks: these two tokenizers see the same ones (D6)."""
-    return {"tokenizer": "standard" if capabilities.embedded else "whitespace"}
-
-
-def capabilities_of(version: str) -> Capabilities:
-    """What an engine can do, by the version it reports ("milvus_lite-3.2.2", "v2.3.5-lite", "2.6.1")."""
-    if version.startswith("milvus_lite-"):
-        return Capabilities("milvus-lite", version.removeprefix("milvus_lite-"), lexical=True, embedded=True)
-    number = ".".join(str(part) for part in _numbers(version)) or version
-    return Capabilities("milvus", number, lexical=at_least(version, 2, 5), embedded=False)
-
-
-def at_least(version: str, *wanted: int) -> bool:
-    """Whether a version is at least the wanted one. A version without numbers (hosted services) counts as new."""
-    numbers = _numbers(version)
-    return not numbers or numbers >= wanted
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
-    return tuple(int(part) for part in found.groups() if part is not None) if found else ()
 
 
 def batches(sizes: Sequence[int], max_rows: int, max_bytes: int = MAX_INSERT_BYTES) -> Iterator[slice]:
