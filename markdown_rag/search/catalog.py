@@ -137,6 +137,7 @@ class Catalog:
             known = self._known(workspaces)
             if known is not None and known.taken >= asked and known.change_count is not None:
                 return known  # somebody else read it while this call waited for its turn
+            self._store.capabilities()  # connects: an engine that starts counts as a change
             started = self._clock.monotonic()
             count = self._store.change_count()
             files = generations.newest(self._store.catalog(Where(workspaces=workspaces)))

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from markdown_rag.search.catalog import MAX_AGE_S, Catalog
-from markdown_rag.store.base import EVERYTHING, FileEntry, Model, RowKey, Where
+from markdown_rag.store.base import EVERYTHING, Capabilities, FileEntry, Model, RowKey, Where
 from markdown_rag.store.memory import MemoryStore
 
 
@@ -41,6 +41,21 @@ def test_an_unchanged_index_is_read_once(shelf) -> None:
     for _ in range(5):
         assert shelf.paths("alpha") == ["a.md"]
     assert shelf.store.reads == {"whole": 1}
+
+
+def test_an_engine_that_is_started_by_the_first_question_is_read_once(libraries) -> None:
+    class Starting(CountingStore):
+        def capabilities(self) -> Capabilities:
+            if not self.reads["start"]:
+                self.reads["start"] = 1
+                self.delete(["counts as a change"])
+            return super().capabilities()
+
+    shelf = libraries(store=Starting())
+    shelf.add("a.md", "alpha")
+    for _ in range(5):
+        assert shelf.paths("alpha") == ["a.md"]
+    assert shelf.store.reads == {"start": 1, "whole": 1}
 
 
 def test_while_others_write_each_search_asks_about_its_own_files_only(shelf) -> None:
