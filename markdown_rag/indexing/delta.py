@@ -104,6 +104,20 @@ def plan(
     )
 
 
+def moved(deleted: Iterable[FileEntry], waiting: Iterable[Seen], noted: Mapping[str, Noted]) -> frozenset[str]:
+    """Deleted paths whose file is one of those that wait to be indexed under another name: they keep their rows.
+
+    A move keeps inode, size and time of change. waiting: files of this run that could not be indexed.
+    """
+    identities = {(seen.stamp.inode, seen.stamp.size, seen.stamp.mtime_ns) for seen in waiting}
+    return frozenset(
+        entry.path
+        for entry in deleted
+        if (known := noted.get(entry.path)) is not None
+        and (known.stamp.inode, known.stamp.size, known.stamp.mtime_ns) in identities
+    )
+
+
 def _proven(known: Noted | None, seen: Seen) -> Noted | None:
     return known if known is not None and known.proves(seen.stamp) else None
 

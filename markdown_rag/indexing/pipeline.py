@@ -15,7 +15,7 @@ from markdown_rag.embeddings.base import Vector
 from markdown_rag.embeddings.service import DocumentOutcome
 from markdown_rag.errors import StoreLimitError
 from markdown_rag.indexing import reconcile
-from markdown_rag.indexing.delta import newest_first
+from markdown_rag.indexing.delta import moved, newest_first
 from markdown_rag.indexing.reconcile import Generation
 from markdown_rag.indexing.records import records
 from markdown_rag.indexing.report import Exclusion, Phase, Problem, ProblemKind, Report
@@ -33,7 +33,7 @@ class Run:
     """What one run carries along; only its own thread writes to it.
 
     policy: fingerprint of the chunking policy. generations: what is stored of a path, as far as not removed yet.
-    written: rows inserted or removed.
+    written: rows inserted or removed. waiting: files that could not be indexed.
     """
 
     survey: Survey
@@ -41,6 +41,7 @@ class Run:
     context: Context
     report: Report = field(default_factory=Report)
     written: int = 0
+    waiting: set[str] = field(default_factory=set)
     generations: dict[str, list[FileEntry]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,10 +85,12 @@ class Writer:
         _account(run, batch)
 
     def remove_deleted(self, run: Run) -> None:
-        """Remove what was seen to be absent, and forget its stats."""
-        deleted = run.survey.delta.deleted
+        """Remove what was seen to be absent, and forget its stats; not what is only moved and not indexed yet."""
+        delta, found = run.survey.delta, run.survey.scan.files
+        kept = moved(delta.deleted, (found[path] for path in run.waiting), run.survey.noted)
+        deleted = [entry for entry in delta.deleted if entry.path not in kept]
         self._remove_paths(run, (entry.path for entry in deleted))
-        self.cache.forget(run.workspace, run.survey.delta.forgotten)
+        self.cache.forget(run.workspace, (path for path in delta.forgotten if path not in kept))
         run.report.deleted = len(deleted)
         for entry in deleted:
             run.report.add_file(entry.path)
@@ -96,11 +99,20 @@ class Writer:
         """Remove what earlier runs left: replaced generations, intents never carried out, uncommitted rows."""
         older = [entry for entry in run.survey.delta.older if entry.path in run.generations]
         intents = self.cache.unfinished(run.survey.scope, self.store.collection)
-        begun = reconcile.unfinished(intents, run.survey.catalog)
+        begun = self._never_committed(run, intents)
         rows = self._remove(run, [reconcile.of_entry(entry) for entry in older] + begun)
         self.store.delete(remains)
         self.cache.note(run.workspace, {}, intents, self.store.collection)
         run.report.orphans += rows + len(remains)
+
+    def _never_committed(self, run: Run, intents: Sequence[Intent]) -> list[Generation]:
+        """Intended generations that are not committed now: this run's own may be, and their note have failed."""
+        begun = reconcile.unfinished(intents, run.survey.catalog)
+        if not begun:
+            return []
+        paths = tuple(sorted({generation.path for generation in begun}))
+        now = self.store.catalog(Where(workspaces=(run.workspace,), paths=paths))
+        return reconcile.unfinished(intents, [*run.survey.catalog, *now])
 
     def flush(self, run: Run) -> None:
         """Make what the run wrote quick to search, if there is enough of it to feel."""
@@ -150,7 +162,7 @@ class Writer:
                 why = next(
                     (outcome.refused[i] for i in range(start, end) if i in outcome.refused), "no vector came back"
                 )
-                _fail(run.report, prepared.work.path, f"the embedding provider refuses a text: {why}")
+                _fail(run, prepared.work.path, f"the embedding provider refuses a text: {why}")
         return ready
 
     def _rows(self, run: Run, prepared: Prepared, vectors: Sequence[Vector]) -> list[Record]:
@@ -180,7 +192,7 @@ class Writer:
         try:
             self._insert_rows(run, rows)
         except StoreLimitError as error:
-            _fail(run.report, prepared.work.path, str(error))
+            _fail(run, prepared.work.path, str(error))
             return False
         return True
 
@@ -210,9 +222,10 @@ def _until_stopped(keys: Iterable[RowKey], stop: StopSignal) -> Iterator[RowKey]
         yield key
 
 
-def _fail(report: Report, path: str, reason: str) -> None:
-    report.failed += 1
-    report.add_problem(Problem(path, ProblemKind.REFUSED, reason))
+def _fail(run: Run, path: str, reason: str) -> None:
+    run.waiting.add(path)
+    run.report.failed += 1
+    run.report.add_problem(Problem(path, ProblemKind.REFUSED, reason))
 
 
 def _account_stored(report: Report, prepared: Prepared, rows: int) -> None:
@@ -243,6 +256,7 @@ def _account(run: Run, batch: Batch) -> None:
     report.failed += len(batch.failed)
     report.postponed += len(batch.postponed)
     for problem in (*batch.failed, *batch.postponed):
+        run.waiting.add(problem.path)
         report.add_problem(problem)
     for work, noted in batch.same:
         known = run.survey.noted.get(work.path)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from markdown_rag.indexing.delta import GUARD_FILES, Delta, is_suspicious, lost, plan, refuse_deletions
+from markdown_rag.indexing.delta import GUARD_FILES, Delta, is_suspicious, lost, moved, plan, refuse_deletions
 from markdown_rag.indexing.reading import NotRead, Stamp
 from markdown_rag.indexing.report import ProblemKind
 from markdown_rag.indexing.scan import ScanResult, Seen
@@ -139,6 +139,21 @@ def test_more_than_twenty_and_more_than_half_asks_for_a_second_look(deleted: int
 
 def test_a_file_whose_bytes_arrived_elsewhere_is_not_lost() -> None:
     assert lost([entry("b", file_hash="1"), entry("a", file_hash="2")], {"1"}) == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "is_moved"),
+    [
+        (NOW._replace(ctime_ns=99), True),
+        (NOW._replace(inode=2), False),
+        (NOW._replace(size=6), False),
+        (NOW._replace(mtime_ns=11), False),
+    ],
+)
+def test_a_file_that_was_moved_and_waits_under_its_new_name_keeps_its_rows(stamp: Stamp, is_moved: bool) -> None:
+    waiting = [Seen("new", stamp), Seen("other", NOW._replace(inode=3))]
+    kept = moved([entry("old"), entry("unknown")], waiting, {"old": known()})
+    assert kept == (frozenset({"old"}) if is_moved else frozenset())
 
 
 def test_the_guard_names_some_files_counts_all_and_says_what_to_do() -> None:
