@@ -235,10 +235,7 @@ class Store(Protocol):
         ...
 
     def commits(self, where: Where = EVERYTHING) -> list[RowKey]:
-        """Keys of the ``ord == 0`` rows, all generations, in no order.
-
-        May lag behind writes as a search does: a server answers 0.2 s sooner than with all of them.
-        """
+        """Keys of the ``ord == 0`` rows, all generations, in no order; may lag as a search does (0.2 s cheaper)."""
         ...
 
     def links(self, where: Where = EVERYTHING) -> list[FileLinks]:
@@ -255,6 +252,10 @@ class Store(Protocol):
 
     def get(self, ids: Sequence[str]) -> list[Match]:
         """Rows by primary key (score 0), those that exist, in no order. The fast path."""
+        ...
+
+    def records(self, where: Where) -> Iterator[Record]:
+        """Whole rows, in the order of ``rows``: to copy them to another store."""
         ...
 
     def vectors(self, where: Where) -> Iterator[tuple[RowKey, str, Vector]]:

@@ -123,6 +123,11 @@ class MilvusStore:
         for _, row in self._rows(where, schema.MATCH_FIELDS):
             yield conversion.to_match(row, 0.0)
 
+    def records(self, where: Where) -> Iterator[Record]:
+        """Whole rows in reading order."""
+        for _, row in self._rows(where, ("id", *schema.RECORD_FIELDS)):
+            yield conversion.to_record(row)
+
     def vectors(self, where: Where) -> Iterator[tuple[RowKey, str, Vector]]:
         """Keys, text hashes and stored vectors in reading order."""
         for key, row in self._rows(where, ("id", "text_hash", "vector")):

@@ -26,7 +26,7 @@ from markdown_rag.store.base import (
 )
 from markdown_rag.store.capabilities import BM25_B, BM25_K1
 from markdown_rag.store.filters import matcher
-from markdown_rag.store.rows import Row, reading_order, to_entry, to_key, to_links, to_match, to_row
+from markdown_rag.store.rows import Row, reading_order, to_entry, to_key, to_links, to_match, to_record, to_row
 
 
 class MemoryStore:
@@ -99,6 +99,10 @@ class MemoryStore:
         with self._lock:
             found = [self._rows[id_] for id_ in dict.fromkeys(ids) if id_ in self._rows]
         return [to_match(row, 0.0) for row in found]
+
+    def records(self, where: Where) -> Iterator[Record]:
+        """Whole rows, in reading order."""
+        return map(to_record, self._ordered(where))
 
     def vectors(self, where: Where) -> Iterator[tuple[RowKey, str, Vector]]:
         """Keys, text hashes and vectors, in reading order."""

@@ -133,6 +133,13 @@ def to_entry(row: Mapping[str, Any]) -> FileEntry:
     return FileEntry(**values)
 
 
+def to_record(row: Mapping[str, Any]) -> Record:
+    """A whole row."""
+    values = {name: row[name] for name in schema.RECORD_FIELDS}
+    values |= {"tags": _texts(row["tags"]), "aliases": _texts(row["aliases"]), "properties": _json(row["properties"])}
+    return Record(**{**values, "vector": np.asarray(row["vector"], dtype=np.float32)})
+
+
 def to_links(row: Mapping[str, Any]) -> FileLinks:
     """A row that holds the LINK_FIELDS."""
     return FileLinks(**{name: row[name] for name in schema.LINK_FIELDS})

@@ -74,6 +74,7 @@ KEY_FIELDS = ("id", "workspace", "path", "gen", "ord")
 CATALOG_FIELDS = (
     "workspace", "path", "gen", "chunk_count", "title", "tags", "aliases", "properties", "file_hash", "policy",
 )  # fmt: skip
+RECORD_FIELDS = tuple(field.name for field in FIELDS if field.name not in {"id", "folder", "filename"})
 LINK_FIELDS = ("workspace", "path", "gen", "links")
 _NOT_MATCHED = {"folder", "filename", "policy", "links", "vector"}
 MATCH_FIELDS = tuple(field.name for field in FIELDS if field.name not in _NOT_MATCHED)

@@ -8,7 +8,7 @@ import socket
 import ssl
 from urllib.parse import urlsplit
 
-from markdown_rag.errors import StoreAddressError
+from markdown_rag.errors import StoreAddressError, StoreUnavailable
 from markdown_rag.store.failures import unreadable_ca
 
 _PORT, _TLS_PORT = 19530, 443  # what the library takes where an address names none
@@ -39,6 +39,41 @@ def wants_tls(address: str) -> bool:
     ):
         return True
     return False
+
+
+def reach(address: str) -> str:
+    """Connect and hang up. StoreUnavailable with the network's own word for what is wrong."""
+    host, port = place_of(address)
+    try:
+        with socket.create_connection((host, port), timeout=_SECONDS):
+            return f"{host}:{port} takes connections"
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{host}:{port} takes no connection: {error.strerror or error}.",
+            "Check that the server runs, that no firewall is between, and MILVUS_ADDRESS.",
+        ) from error
+
+
+def greet_tls(address: str, shown: str, ca_file: str) -> str:
+    """A TLS greeting as the client will do it. StoreAddressError where it will not be trusted."""
+    host, port = place_of(address)
+    context = ssl.create_default_context(cafile=checked_ca_file(ca_file) if ca_file else None)
+    try:
+        with (
+            socket.create_connection((host, port), timeout=_SECONDS) as raw,
+            context.wrap_socket(raw, server_hostname=host) as tls,
+        ):
+            until = (tls.getpeercert() or {}).get("notAfter", "")
+            return f"{tls.version()}, certificate trusted until {until}"
+    except ssl.SSLCertVerificationError as error:
+        raise StoreAddressError(
+            f"The certificate of Milvus at {shown} is not trusted: {error.verify_message}",
+            "Set MILVUS_CA_FILE to the certificate of the authority that issued it, and use a name it carries.",
+        ) from error
+    except OSError as error:
+        raise StoreAddressError(
+            f"What listens at {shown} does not speak TLS.", "Write http:// instead of https:// in MILVUS_ADDRESS."
+        ) from error
 
 
 def checked_ca_file(path: str) -> str:

@@ -117,6 +117,14 @@ def test_deleted_rows_are_gone_everywhere_and_deleting_again_is_no_error(store: 
         assert store.lexical("part0", 10) == []
 
 
+def test_whole_rows_come_back_as_they_were_written(store: Store):
+    rows = [record("a.md", number, links="[1]" if not number else "") for number in range(3)]
+    store.insert(rows)
+    for back, row in zip(store.records(Where()), rows, strict=True):
+        assert np.array_equal(back.vector, row.vector)
+        assert replace(back, vector=row.vector) == row
+
+
 def test_dense_search_ranks_by_inner_product_with_the_stored_vector(store: Store):
     rows = [record("a.md", number, vector=vector(number) * (1 + number / 10)) for number in range(40)]
     store.insert(rows)
