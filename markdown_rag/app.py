@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 from markdown_rag.answers import audit_result, preview_result
 from markdown_rag.clock import StopSignal
 from markdown_rag.errors import InputError
-from markdown_rag.facade import IndexCall, Json, SearchCall
+from markdown_rag.facade import IndexCall, Json, ListCall, ReadCall, SearchCall
+from markdown_rag.freshening import Attendant
 from markdown_rag.health import health
 from markdown_rag.jobs.job import IndexRequest
+from markdown_rag.jobs.owner import Owner, this_process
 from markdown_rag.jobs.status import no_status
 from markdown_rag.paths import Scope
 from markdown_rag.policies import chunk_policy, job_policy, scan_policy
@@ -40,19 +42,31 @@ class App:
 
     parts: what all agents of the process share. settings: the agent's own (workspace, exclusions, chunking, hits a
     file). working_directory: where the agent was started; the default place to index and to search, and what
-    relative paths start from. asked_by: who the agent is, for people to read.
+    relative paths start from. asked_by: who the agent is, for people to read; process: its process, by default this.
     """
 
-    def __init__(self, parts: Parts, settings: Settings, working_directory: Path, asked_by: str = "") -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        settings: Settings,
+        working_directory: Path,
+        asked_by: str = "",
+        process: Owner | None = None,
+    ) -> None:
         self._parts = parts
         self._settings = settings
         self._cwd = working_directory
         self._asked_by = asked_by
         self._questions = Questions(parts, settings, self._searched)
+        locked = self._from_here(settings.markdown_workspace)
+        self._attendant = Attendant(
+            parts, settings, working_directory, locked, asked_by=asked_by, owner=process or this_process()
+        )
 
     def index(self, call: IndexCall) -> Json:
         """Accept an index job, or join one; only the ledger is touched, so it answers at once."""
         target = self._target(call)
+        self._attendant.watch(target.scope.workspace)
         submission = self._parts.queue.submit(self._request(target.scope, call), call.request_id)
         answer: Json = {"message": submission.message, "target_path": str(target.scope.absolute)}
         if target.warning:
@@ -97,6 +111,7 @@ class App:
         self, job_id: str = "", wait_seconds: float = 0.0, on_progress: Callable[[Json], None] | None = None
     ) -> Json:
         """A job's status, "" for the latest; with wait_seconds as soon as the job has ended."""
+        self._attendant.watch()
         queue = self._parts.queue
         deadline = self._parts.clock.monotonic() + wait_seconds
         seen = queue.status(job_id)
@@ -118,7 +133,18 @@ class App:
 
     def search(self, call: SearchCall) -> Json:
         """Ranked, bounded, cited passages."""
-        return self._questions.search(call)
+        self._attendant.watch()
+        late = self._attendant.bring_up_to_date(self._questions.places(call)) if call.wait_for_fresh else ""
+        answer = self._questions.search(call)
+        return {**answer, "note": f"{late} {answer.get('note', '')}".strip()} if late else answer
+
+    def read(self, call: ReadCall) -> Json:
+        """The text of a document or of a part of it."""
+        return self._questions.read(call)
+
+    def list_documents(self, call: ListCall) -> Json:
+        """What is indexed, and what was left out."""
+        return self._questions.list_documents(call)
 
     def clear(self, workspace: str = "", *, confirm: bool = False) -> Json:
         """Remove one workspace from the index; without confirm only say what would go."""

@@ -43,7 +43,7 @@ class SearchCall:
     "lexical" or "dense". every_passage: no limit on the hits of one file. max_tokens: of the answer, 0 = what k needs.
     scope_path, exclude_path: folders and files, absolute or relative, to search in and to leave out. tags: all of
     them, each with what is nested in it. properties: conditions on front matter (search/conditions.py), all of them.
-    expand: "requires" and "links", what to add to the hits.
+    expand: "requires" and "links", what to add to the hits. wait_for_fresh: index what changed there first.
     """
 
     query: str
@@ -58,6 +58,7 @@ class SearchCall:
     properties: tuple[str, ...] = ()
     expand: tuple[str, ...] = ()
     max_tokens: int = 0
+    wait_for_fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)

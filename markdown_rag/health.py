@@ -12,6 +12,7 @@ from pathlib import Path
 
 from markdown_rag.errors import FastRagError, StateError
 from markdown_rag.facade import Json
+from markdown_rag.freshening import describe, watches_of
 from markdown_rag.wiring import Parts
 
 
@@ -23,6 +24,7 @@ def health(parts: Parts, locked: str, working_directory: Path) -> Json:
         "embeddings": lambda: _embeddings(parts),
         "store": lambda: _store(parts),
         "jobs": lambda: f"{len(parts.queue.active())} queued or running",
+        "watching": lambda: "; ".join(map(describe, watches_of(parts).state())) or "nothing",
     }
     checks = [_check(name, look) for name, look in looks.items()]
     return {"ok": all(check["ok"] for check in checks), "checks": checks}

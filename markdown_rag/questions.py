@@ -59,6 +59,11 @@ class Questions:
             answer = replace(answer, empty=replace(answer.empty, message=reason))
         return search_answer(answer, asked.searched, self._jobs_of(asked.searched), explain=call.explain)
 
+    def places(self, call: SearchCall) -> list[tuple[Searched, str]]:
+        """The places a search looks into: workspaces, and a folder or file in them ("" for all)."""
+        searched = self._searched(call.workspace, self._parts.reading)
+        return self._resolved(call.scope_path, searched) or [(searched, "")]
+
     def _asked(self, reading: Reading, call: SearchCall | ListCall, scopes: Sequence[str]) -> Asked:
         """What a call means. Raises InputError, WorkspaceError."""
         from markdown_rag.search.selection import Place, narrowed, select

@@ -61,7 +61,7 @@ class Parts:
         self._closers: list[Callable[[], None]] = []
         self._closed = False
 
-    def _once(self, name: str, build: Callable[[], T]) -> T:
+    def once(self, name: str, build: Callable[[], T]) -> T:
         """Build a part once; a part with ``close`` is closed with the process.
 
         A lock a part: a provider that does not answer must not hold up a job's status. Parts need each other in one
@@ -91,15 +91,15 @@ class Parts:
     def workspaces(self) -> WorkspaceRegistry:
         """Which folders were indexed from here."""
         path = self.settings.state_directory / "workspaces.sqlite3"
-        return self._once("workspaces", lambda: WorkspaceRegistry(Database(path, MIGRATIONS), self.clock))
+        return self.once("workspaces", lambda: WorkspaceRegistry(Database(path, MIGRATIONS), self.clock))
 
     @property
     def queue(self) -> JobQueue:
         """The index jobs of all processes."""
-        return self._once("queue", self._queue)
+        return self.once("queue", self._queue)
 
     def _queue(self) -> JobQueue:
-        ledger = self._once("ledger", lambda: open_ledger(self.settings.state_directory))
+        ledger = self.once("ledger", lambda: open_ledger(self.settings.state_directory))
         return JobQueue(
             ledger,
             self._run,
@@ -141,7 +141,7 @@ class Parts:
     @property
     def embeddings(self) -> Embeddings:
         """Texts to vectors, cached and paced."""
-        return self._once("embeddings", self._embeddings)
+        return self.once("embeddings", self._embeddings)
 
     def _embeddings(self) -> Embeddings:
         from markdown_rag.embeddings.cache import VectorCache
@@ -198,7 +198,7 @@ class Parts:
     @property
     def store(self) -> Store:
         """The collection of the chosen model. EmbeddingError where the model's dimension cannot be learnt now."""
-        return self._once("store", self._store)
+        return self.once("store", self._store)
 
     def _store(self) -> Store:
         from markdown_rag.store.base import Model
@@ -211,19 +211,19 @@ class Parts:
     @property
     def stat_cache(self) -> StatCache:
         """What size and time each file had when it was last read."""
-        return self._once("stat_cache", self._stat_cache)
+        return self.once("stat_cache", self._stat_cache)
 
     def _stat_cache(self) -> StatCache:
         from markdown_rag.indexing.statcache import MIGRATIONS as STATS
         from markdown_rag.indexing.statcache import StatCache
 
         path = self.settings.state_directory / "files.sqlite3"
-        return StatCache(self._once("stats", lambda: Database(path, STATS)))
+        return StatCache(self.once("stats", lambda: Database(path, STATS)))
 
     @property
     def indexer(self) -> Indexer:
         """Folders to rows."""
-        return self._once("indexer", self._indexer)
+        return self.once("indexer", self._indexer)
 
     def _indexer(self) -> Indexer:
         from markdown_rag.indexing.indexer import Indexer
@@ -241,7 +241,7 @@ class Parts:
             store, vectors = self.store, self.embeddings
         except EmbeddingError as reason:
             return self._keyword_reading(reason)
-        return self._once("reading", lambda: self._reading(store, vectors))
+        return self.once("reading", lambda: self._reading(store, vectors))
 
     def _reading(self, store: Store, vectors: QueryVectors) -> Reading:
         from markdown_rag.search.catalog import Catalog
@@ -259,8 +259,8 @@ class Parts:
         model = self._existing_model()
         if model is None:
             raise reason
-        store = self._once(f"store {model}", lambda: open_store(self.store_settings, model))
-        return self._once(f"reading {model}", lambda: self._reading(store, Unreachable(reason)))
+        store = self.once(f"store {model}", lambda: open_store(self.store_settings, model))
+        return self.once(f"reading {model}", lambda: self._reading(store, Unreachable(reason)))
 
     def _existing_model(self) -> Model | None:
         """The largest collection at the address made with the chosen provider and model."""

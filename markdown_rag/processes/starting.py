@@ -31,7 +31,7 @@ START_SECONDS = 60.0
 _LOOK_SECONDS = 0.1  # between looks while somebody else starts or ends one
 _REPORTS = 2  # lines a process writes: its pid, then how its start went
 # Of the environment a process gets what an interpreter and its libraries need, and what its program adds.
-_PASSED_ON = ("PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "VIRTUAL_ENV", "OMP_NUM_THREADS")
+_PASSED_ON = ("PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "VIRTUAL_ENV")
 _PASSED_PREFIXES = ("PYTHON", "LC_", "LD_", "DYLD_", "MILVUS_LITE_")
 
 
@@ -41,6 +41,7 @@ class Program:
 
     lock: of those who start it. log: where its output goes; ``--log`` and ``--ready-fd`` are added to the arguments.
     module: run by this interpreter. environment: variables added to what every process needs. folder: where it runs.
+    held, way_out: what to say where another process holds the place and does not answer.
     """
 
     name: str
@@ -52,6 +53,8 @@ class Program:
     arguments: tuple[str, ...]
     folder: Path
     environment: Mapping[str, str] = field(default_factory=dict)
+    held: str = ""
+    way_out: str = ""
 
 
 def find_or_start(program: Program, deadline: float, on_busy: Callable[[], None] = lambda: None) -> Connection:
@@ -60,16 +63,24 @@ def find_or_start(program: Program, deadline: float, on_busy: Callable[[], None]
     deadline: of time.monotonic. on_busy: called whenever one holds the place and does not answer (it is starting,
     ending or stuck). Raises StartError for everything that keeps it from answering in time, OSError never.
     """
-    found = find(program.endpoint, program.kind)
+    found, held = find(program.endpoint, program.kind), False
     while found is None:
         if time.monotonic() > deadline:
-            raise StartError(f"{program.name} is held by another process that does not answer.", see(program))
+            raise _late(program, held=held)
         with _start_lock(program, deadline):
             found = find(program.endpoint, program.kind) or _start(program, deadline)
         if found is None:
+            held = held or time.monotonic() < deadline
             on_busy()
             time.sleep(_LOOK_SECONDS)
     return found
+
+
+def _late(program: Program, *, held: bool) -> StartError:
+    if held:
+        words = program.held or f"{program.name} is held by another process that does not answer."
+        return StartError(words, f"{program.way_out} {see(program)}".strip())
+    return StartError(f"{program.name} did not start in time.", see(program))
 
 
 def see(program: Program) -> str:
@@ -110,7 +121,7 @@ def try_lock(handle: int) -> bool:
 
 
 def _start(program: Program, deadline: float) -> Connection | None:
-    """Start one and connect; None if another one holds the place, for now."""
+    """Start one and connect; None if another one holds the place, for now, or at the deadline."""
     ready = _spawn(program)
     heard, ended = b"", False
     try:
@@ -127,7 +138,7 @@ def _start(program: Program, deadline: float) -> Connection | None:
         os.close(ready)
         if not ended:
             _stop_if_useless(program, heard)
-    raise StartError(f"{program.name} did not start in time.", see(program))
+    return None
 
 
 def _stop_if_useless(program: Program, heard: bytes) -> None:

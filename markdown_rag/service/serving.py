@@ -18,7 +18,7 @@ import uvicorn
 from markdown_rag import __version__
 from markdown_rag.facade import Json
 from markdown_rag.processes import sockets
-from markdown_rag.processes.endpoint import Endpoint, withdraw_endpoint, write_endpoint
+from markdown_rag.processes.endpoint import Endpoint, read_endpoint, withdraw_endpoint, write_endpoint
 from markdown_rag.processes.presence import Presence
 from markdown_rag.service.host import Controls, Host, application
 from markdown_rag.service.identity import Identity
@@ -28,6 +28,8 @@ from markdown_rag.service.siblings import retire_older
 CLOSE_SECONDS = 8.0  # then the process ends: whatever still runs is repeated by the next one
 GRACE_SECONDS = 2  # for answers under way
 KEEP_ALIVE_SECONDS = 75  # longer than clients keep an unused connection
+
+_LOOK_SECONDS = 1.0  # between looks at the endpoint file
 
 log = logging.getLogger("markdown_rag.service")
 
@@ -56,6 +58,7 @@ class Service:
         """Open the sockets and publish the endpoint. Raises SettingsError, OSError."""
         self._identity = identity
         self._started = time.time()
+        self._left = threading.Event()
         self._shared = Shared(environ)
         token = secrets.token_hex(32)
         base = None if loopback else sockets.socket_base(identity.endpoint)
@@ -100,8 +103,21 @@ class Service:
             "log": str(self._identity.log),
         }
 
+    def _stay_findable(self) -> None:
+        """Publish the endpoint again if its file was damaged; end if the state directory itself was taken away."""
+        while not self._left.wait(_LOOK_SECONDS):
+            try:
+                if not self._identity.life_lock.exists():
+                    log.warning("the state directory was removed")
+                    self.leave()
+                elif read_endpoint(self._identity.endpoint, self.endpoint.kind) != self.endpoint:
+                    write_endpoint(self._identity.endpoint, self.endpoint)
+            except OSError as error:  # a full disk may have room again
+                log.warning("cannot publish the endpoint: %s", error)
+
     def leave(self) -> None:
         """Ask it to end; safe in a signal handler and in any thread."""
+        self._left.set()
         withdraw_endpoint(self._identity.endpoint, self.endpoint)
         self._server.should_exit = True
 
@@ -109,7 +125,8 @@ class Service:
         """Serve until the last client has gone or leave was called, then close everything."""
         log.info("serving %s, version %s", self._identity.stem, __version__)
         self._presence.start()
-        threading.Thread(target=self._begin, name="begin", daemon=True).start()
+        for work in (self._begin, self._stay_findable):
+            threading.Thread(target=work, name=work.__name__, daemon=True).start()
         asyncio.run(self._server.serve(sockets=[self._http]))
         self._shared.close()
         for path in self._paths:

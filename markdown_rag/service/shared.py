@@ -31,7 +31,7 @@ class Shared:
         """The façade of one agent. Raises SettingsError, in the words that the agent's own process would use."""
         own = {name: value for name, value in agent.variables.items() if name in AGENT_VARIABLES}
         settings = load_settings({**self._environ, **own})
-        return App(self._parts, settings, agent.folder, asked_by=f"process {agent.process.pid} in {agent.folder}")
+        return App(self._parts, settings, agent.folder, f"process {agent.process.pid} in {agent.folder}", agent.process)
 
     def begin(self) -> None:
         """Take over jobs that a service before left, and load model, store and postings before somebody waits."""

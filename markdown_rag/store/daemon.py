@@ -9,26 +9,26 @@ as lines of JSON on the file descriptor given by ``--ready-fd``.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
 import logging
-import logging.handlers
 import os
 import secrets
 import signal
-import socket
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
-from markdown_rag.store import endpoint as endpoints
+from markdown_rag.processes import sockets
+from markdown_rag.processes.detaching import Reporter, RotatingLog, detach
+from markdown_rag.processes.endpoint import Endpoint, withdraw_endpoint, write_endpoint
+from markdown_rag.processes.presence import Presence
+from markdown_rag.store.endpoint import ENDPOINT_FILE, KIND, read_endpoint
 from markdown_rag.store.engine import open_database, serve_database
 from markdown_rag.store.gate import Activity, Changes, Gate
-from markdown_rag.store.presence import Presence
 from markdown_rag.store.rwlock import ReadersFirstLock
 
 CLOSE_SECONDS = 2.5  # then the process ends without merging on: the write-ahead log keeps every row
+LINGER_SECONDS = 2.0  # after the last client; with the closing of the database well under 5 s
 _LOOK_SECONDS = 1.0  # between looks at the endpoint file
 
 log = logging.getLogger("markdown_rag.engine")
@@ -46,19 +46,21 @@ class Engine:
         self._database = open_database(data_dir, self._turns, self._activity)
         self._changes = Changes(data_dir)
         token = secrets.token_hex(16)
-        base = None if loopback else endpoints.socket_base(data_dir)
+        base = None if loopback else sockets.socket_base(data_dir)
         self._sockets: list[Path] = []
         try:
             self._server, address = self._serve(token, base)
-            listener, presence = self._listen(base)
+            listener, presence = sockets.listen(base, "p")
         except BaseException:
             self._database.close()
             raise
-        self.endpoint = endpoints.Endpoint(endpoints.PROTOCOL, os.getpid(), address, presence, token)
-        self._presence = Presence(listener, token, self._leave.set)
+        if base is not None:
+            self._sockets.append(Path(presence.partition(":")[2]))
+        self.endpoint = Endpoint(KIND, os.getpid(), address, presence, token)
+        self._presence = Presence(listener, token, KIND, self._leave.set, linger=LINGER_SECONDS)
         self._server.start()
         self._presence.start()
-        endpoints.write_endpoint(data_dir, self.endpoint)
+        write_endpoint(data_dir / ENDPOINT_FILE, self.endpoint)
 
     def _serve(self, token: str, base: Path | None) -> tuple[Any, str]:
         gate = Gate(token, self._changes, self._activity, self._turns)
@@ -66,23 +68,11 @@ class Engine:
         if base is None:
             port = server.add_insecure_port("127.0.0.1:0")
             return server, f"127.0.0.1:{port}"
-        for old in base.parent.glob(f"{base.name}-*"):  # of engines that were killed: we hold the directory's lock
-            old.unlink(missing_ok=True)
+        sockets.remove_stale(base)  # we hold the directory's lock
         path = base.with_name(f"{base.name}-{os.getpid()}.g")
         server.add_insecure_port(f"unix:{path}")
         self._sockets.append(path)
         return server, f"unix:{path}"
-
-    def _listen(self, base: Path | None) -> tuple[socket.socket, str]:
-        if base is None:
-            listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-            return listener, f"tcp:127.0.0.1:{listener.getsockname()[1]}"
-        path = base.with_name(f"{base.name}-{os.getpid()}.p")
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(str(path))
-        listener.listen(128)
-        self._sockets.append(path)
-        return listener, f"unix:{path}"
 
     def leave(self) -> None:
         """Ask the engine to end; safe in a signal handler."""
@@ -93,14 +83,14 @@ class Engine:
         if not (self._data_dir / "LOCK").exists():
             log.warning("the database was removed: ending")
             self._leave.set()
-        elif endpoints.read_endpoint(self._data_dir) != self.endpoint:
-            endpoints.write_endpoint(self._data_dir, self.endpoint)
+        elif read_endpoint(self._data_dir) != self.endpoint:
+            write_endpoint(self._data_dir / ENDPOINT_FILE, self.endpoint)
 
     def wait(self) -> None:
         """Serve until the last client has gone or leave was called, then close everything."""
         while not self._leave.wait(_LOOK_SECONDS):
             self._stay_findable()
-        endpoints.withdraw_endpoint(self._data_dir, self.endpoint)
+        withdraw_endpoint(self._data_dir / ENDPOINT_FILE, self.endpoint)
         self._presence.stop()
         _end_after(CLOSE_SECONDS)
         self._server.stop(grace=1.0).wait()
@@ -117,32 +107,6 @@ def _end_after(seconds: float) -> None:
     watchdog.start()
 
 
-class _EngineLog(logging.handlers.RotatingFileHandler):
-    """The log file, at most two of a megabyte; what C libraries write to standard error goes there as well."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, maxBytes=1_000_000, backupCount=1, encoding="utf-8")
-        if path.stat().st_size > self.maxBytes:
-            self.doRollover()
-        self._divert()
-
-    def doRollover(self) -> None:  # noqa: N802 - the library's name
-        super().doRollover()
-        self._divert()
-
-    def _divert(self) -> None:
-        if self.stream is not None:
-            for number in (1, 2):
-                os.dup2(self.stream.fileno(), number)
-
-
-def _report(ready_fd: int, **values: Any) -> None:
-    """One line to the launcher, which may be gone."""
-    if ready_fd >= 0:
-        with contextlib.suppress(OSError):
-            os.write(ready_fd, json.dumps(values).encode() + b"\n")
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Serve a data directory until nobody needs it. Exit code 0; 3 if it cannot be served."""
     parser = argparse.ArgumentParser(prog="markdown_rag.store.daemon")
@@ -151,28 +115,24 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--ready-fd", type=int, default=-1)
     parser.add_argument("--loopback", action="store_true")
     options = parser.parse_args(arguments)
-    if os.fork():  # the launcher waits for this process only; the engine is nobody's child
+    if not detach():
         return 0
-    os.setsid()
-    os.umask(0o077)
-    _report(options.ready_fd, pid=os.getpid())
+    reporter = Reporter(options.ready_fd)
+    reporter.say(pid=os.getpid())
     sys.setswitchinterval(0.001)  # searches are Python: a shorter slice keeps one from waiting for another
-    logging.basicConfig(
-        level=logging.WARNING, handlers=[_EngineLog(options.log)], format="%(asctime)s %(levelname)s %(message)s"
-    )
+    logging.basicConfig(level=logging.WARNING, handlers=[RotatingLog(options.log)])
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         engine = Engine(options.data_dir, loopback=options.loopback)
     except Exception as error:
         log.exception("cannot serve %s", options.data_dir)
-        _report(options.ready_fd, error=type(error).__name__, message=str(error))
+        held = type(error).__name__ == "DataDirLockedError"  # the library is engine.py's alone
+        reporter.say(busy=held, error=type(error).__name__, message=str(error))
         return 3
-    _report(options.ready_fd, ready=True)
-    if options.ready_fd >= 0:
-        os.close(options.ready_fd)
+    reporter.say(ready=True)
+    reporter.close()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: engine.leave())
     if stopping.is_set():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -69,6 +70,15 @@ def processes_of(state: Path, module: str) -> list[psutil.Process]:
 
 def services_of(state: Path) -> list[psutil.Process]:
     return processes_of(state, "markdown_rag.service.process")
+
+
+def only_service(state: Path) -> int:
+    """The one service of a state directory, once those that came too late have left."""
+    deadline = time.monotonic() + BOUND
+    while len(found := services_of(state)) != 1:
+        assert time.monotonic() < deadline, found
+        psutil.wait_procs(found, 0.05)
+    return found[0].pid
 
 
 def finish(facade: Facade, job_id: str) -> Json:

@@ -23,7 +23,7 @@ from markdown_rag.processes.endpoint import Connection, Endpoint, greeting, writ
 from markdown_rag.service import launcher, siblings
 from markdown_rag.service.identity import Identity, identify, service_environment
 from markdown_rag.settings import load_settings
-from tests.service.conftest import BOUND, Environ, Opener, end_services, environ_for, services_of
+from tests.service.conftest import BOUND, Environ, Opener, end_services, environ_for, only_service, services_of
 
 PYTHON = sys.executable
 
@@ -61,8 +61,7 @@ def test_all_who_come_at_once_get_the_same_one(connect: Callable[..., Connection
     for thread in threads:
         thread.join()
     assert len(pids) == 8
-    assert [process.pid for process in services_of(state_dir)] == [pids[0]]
-    assert set(pids) == {pids[0]}
+    assert set(pids) == {only_service(state_dir)}
 
 
 def test_processes_that_come_at_once_get_the_same_one(environ: Environ, state_dir: Path, tmp_path: Path) -> None:
@@ -87,8 +86,7 @@ def test_processes_that_come_at_once_get_the_same_one(environ: Environ, state_di
         agent.stdin.write("\n")
         agent.stdin.flush()
     pids = {int(agent.stdout.readline()) for agent in agents if agent.stdout}
-    assert pids == {process.pid for process in services_of(state_dir)}
-    assert len(pids) == 1
+    assert pids == {only_service(state_dir)}
     for agent in agents:
         agent.communicate("\n", timeout=60)
     end_services(state_dir)
@@ -117,7 +115,7 @@ def test_a_broken_endpoint_is_no_service_and_is_replaced(
     name: str, connect: Callable[..., Connection], identity: Identity, state_dir: Path
 ) -> None:
     BROKEN[name](identity)
-    assert siblings.about(connect().endpoint)["pid"] == services_of(state_dir)[0].pid
+    assert siblings.about(connect().endpoint)["pid"] == only_service(state_dir)
 
 
 def test_who_answers_with_another_greeting_is_not_taken_for_the_service(
@@ -145,8 +143,7 @@ def test_a_service_that_hangs_is_ended_and_another_takes_its_place(
     hanging = connect().endpoint.pid
     os.kill(hanging, signal.SIGSTOP)
     fresh = connect(hang_seconds=0.5).endpoint.pid
-    assert [process.pid for process in services_of(state_dir)] == [fresh]
-    assert fresh != hanging
+    assert only_service(state_dir) == fresh != hanging
 
 
 def test_a_service_that_is_leaving_is_waited_for(connect: Callable[..., Connection]) -> None:
@@ -155,6 +152,23 @@ def test_a_service_that_is_leaving_is_waited_for(connect: Callable[..., Connecti
     second = connect()
     assert second.endpoint.pid != first.endpoint.pid
     assert siblings.about(second.endpoint)["clients"] == 1
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.write_bytes(b"garbage"), Path.unlink], ids=["garbage", "gone"])
+def test_a_living_service_whose_endpoint_file_was_damaged_is_found_again(
+    connect: Callable[..., Connection], identity: Identity, damage: Callable[[Path], object], state_dir: Path
+) -> None:
+    first = connect()
+    damage(identity.endpoint)
+    assert connect().endpoint == first.endpoint
+    assert only_service(state_dir) == first.endpoint.pid
+
+
+def test_a_service_whose_state_directory_was_removed_ends(connect: Callable[..., Connection], state_dir: Path) -> None:
+    connect()
+    (service,) = services_of(state_dir)
+    shutil.rmtree(state_dir)
+    service.wait(BOUND)
 
 
 def test_the_loopback_interface_serves_where_sockets_cannot(connect: Callable[..., Connection]) -> None:
@@ -255,6 +269,6 @@ def test_an_older_version_leaves_as_soon_as_nobody_uses_it_when_a_newer_one_has_
     assert siblings.about(one.endpoint)["version"] == __version__, "it stays while it has a client"
     one.close()
     first.wait(BOUND)
-    assert [process.pid for process in services_of(state_dir)] == [two.endpoint.pid]
+    assert only_service(state_dir) == two.endpoint.pid
     two.close()
     end_services(state_dir)

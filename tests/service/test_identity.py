@@ -21,17 +21,17 @@ from markdown_rag.settings import describe, load_settings
 
 SALT = b"0123456789abcdef"
 NAMES = {variable.name for variable in describe()}
+FLIPPED = {v.name: "off" if v.default == "on" else "on" for v in describe() if v.range == "on or off"}
 ANOTHER = {
     "EMBEDDING_PROVIDER": "openai",
     "EMBEDDING_BASE_URL": "http://127.0.0.1:1/v1",
     "MILVUS_ADDRESS": "other.db",
     "MARKDOWN_COLLECTION": "others",
-    "MARKDOWN_WATCH": "on",
-    "MARKDOWN_RAG_SERVICE": "off",
     "MARKDOWN_CHUNK_SIZE": "500",
     "MARKDOWN_CHUNK_OVERLAP": "31",
     "MIN_CHUNK_TOKENS": "31",
     "MIN_FINAL_TOKENS": "31",
+    **FLIPPED,
 }
 
 

@@ -11,12 +11,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
 from markdown_rag.errors import StoreFormatError, StoreUnavailable
+from markdown_rag.processes.endpoint import Endpoint, greet
 from markdown_rag.store import endpoint as endpoints
 from markdown_rag.store.base import Store, Where
 from markdown_rag.store.launcher import EngineConnection, connect_engine
@@ -213,20 +215,20 @@ def test_an_endpoint_of_a_dead_process_or_a_stranger_is_not_believed(data_dir: P
         place = f"tcp:127.0.0.1:{stranger.getsockname()[1]}"
         answering = threading.Thread(target=lambda: stranger.accept()[0].close())  # noqa: PLW0108 - not before start
         answering.start()
-        endpoint = endpoints.Endpoint(endpoints.PROTOCOL, 1, "127.0.0.1:1", place, "token")
-        assert endpoints.greet(endpoint) is None
+        endpoint = Endpoint(endpoints.KIND, 1, "127.0.0.1:1", place, "token")
+        assert greet(endpoint) is None
         answering.join()
     for presence in (f"unix:{tmp_path / 'none'}", "tcp:127.0.0.1:1", "tcp:", "tcp:x:99999", "odd", ""):
-        assert endpoints.greet(endpoints.Endpoint(endpoints.PROTOCOL, 1, "x", presence, "t")) is None
+        assert greet(Endpoint(endpoints.KIND, 1, "x", presence, "t")) is None
 
 
 def test_a_wrong_token_is_neither_greeted_nor_served(data_dir: Path):
     connection = connect_engine(data_dir)
     right = endpoints.read_endpoint(data_dir)
-    wrong = endpoints.Endpoint(right.protocol, right.pid, right.grpc, right.presence, "0" * 32)
-    assert endpoints.greet(wrong) is None
+    wrong = replace(right, token="0" * 32)
+    assert greet(wrong) is None
     grpc = pytest.importorskip("grpc")
-    with grpc.insecure_channel(right.grpc) as channel:
+    with grpc.insecure_channel(right.address) as channel:
         call = channel.unary_unary("/milvus.proto.milvus.MilvusService/GetVersion")
         with pytest.raises(grpc.RpcError) as refused:
             call(b"", timeout=5)

@@ -1,0 +1,203 @@
+"""Edits come into the index by themselves, or before an answer that asks for it; and it is said when they do not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from markdown_rag import watching
+from markdown_rag.clock import SystemClock
+from markdown_rag.errors import StoreUnavailable
+from markdown_rag.facade import Facade, IndexCall, SearchCall
+from markdown_rag.service.opening import open_facade
+from markdown_rag.watching import Watch, common_folder
+from tests.service.conftest import BOUND, environ_for, indexed, write_notes
+
+FOLDERS: dict[str, tuple[list[str], str | None]] = {
+    "one document": (["a/b.md"], "a"),
+    "one at the top": (["b.md"], ""),
+    "two in one folder": (["a/b.md", "a/c.MDX"], "a"),
+    "two apart": (["a/x/b.md", "a/y/c.md"], "a"),
+    "two far apart": (["a/b.md", "c/d.markdown"], ""),
+    "a folder that was renamed": (["a/old", "a/new"], "a"),
+    "a folder that is gone": (["gone/deeper/b.md"], ""),
+    "rules for ignoring": (["a/.gitignore"], "a"),
+    "a picture": (["a/b.png"], None),
+    "an editor's own files": ([".obsidian/workspace.json", "a/.b.md.swp", ".git/index"], None),
+    "a document among other things": (["a/b.png", "a/x/c.md", ".git/HEAD"], "a/x"),
+    "nothing": ([], None),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_what_changed_is_looked_for_in_the_smallest_folder_that_holds_it(name: str, tmp_path: Path) -> None:
+    paths, expected = FOLDERS[name]
+    for folder in ("a/x", "a/y", "c"):
+        (tmp_path / folder).mkdir(parents=True)
+    assert common_folder(tmp_path, [str(tmp_path / path) for path in paths]) == expected
+
+
+class Heard:
+    """What a watch reports, one after the other."""
+
+    def __init__(self) -> None:
+        self.folders: list[str] = []
+        self.wanted = True
+        self._more = threading.Condition()
+
+    def __call__(self, folder: str) -> None:
+        with self._more:
+            self.folders.append(folder)
+            self._more.notify_all()
+
+    def until(self, done: Callable[[list[str]], bool]) -> None:
+        with self._more:
+            assert self._more.wait_for(lambda: done(self.folders), BOUND)
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def watch(heard: Heard, tmp_path: Path) -> Iterator[Callable[..., Watch]]:
+    made: list[Watch] = []
+
+    def start(root: Path = tmp_path, **more: bool) -> Watch:
+        made.append(Watch(root, heard, lambda: heard.wanted, SystemClock(), **more))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close(BOUND)
+
+
+def test_it_looks_at_everything_first_and_then_where_something_happens(
+    watch: Callable[..., Watch], heard: Heard, tmp_path: Path
+) -> None:
+    (tmp_path / "a").mkdir()
+    watcher = watch()
+    heard.until(lambda folders: folders == [""])
+    while "a" not in heard.folders:  # until the events flow, an edit may be too early for them
+        (tmp_path / "a" / "note.md").write_text(f"{len(heard.folders)}", encoding="utf-8")
+        with heard._more:
+            heard._more.wait(1.0)
+    assert watcher.state.by_events
+
+
+def test_without_events_it_looks_now_and_then_and_says_why(watch: Callable[..., Watch], heard: Heard) -> None:
+    watcher = watch(events=False)
+    heard.until(lambda folders: len(folders) >= 2)
+    assert set(heard.folders) == {""}
+    assert (watcher.state.by_events, watcher.state.reason) == (False, "events are off")
+
+
+def test_a_folder_that_is_not_there_is_looked_for(watch: Callable[..., Watch], heard: Heard, tmp_path: Path) -> None:
+    watcher = watch(tmp_path / "unmounted")
+    heard.until(lambda folders: len(folders) >= 2)
+    assert not watcher.state.by_events
+    assert watcher.state.reason
+
+
+def test_a_folder_that_is_mounted_again_is_watched_again(
+    watch: Callable[..., Watch], heard: Heard, tmp_path: Path
+) -> None:
+    watcher = watch(tmp_path / "notes")
+    heard.until(lambda folders: len(folders) >= 2)
+    (tmp_path / "notes").mkdir()
+    looked = len(heard.folders)
+    heard.until(lambda folders: len(folders) > looked)
+    while not watcher.state.by_events:
+        watcher._stop.wait(0.05)
+
+
+def test_trouble_is_told_until_it_is_over(tmp_path: Path) -> None:
+    looks = threading.Semaphore(0)
+    answers = iter([StoreUnavailable("The store is away.")])
+
+    def look(_folder: str) -> None:
+        looks.release()
+        for error in answers:
+            raise error
+
+    watcher = Watch(tmp_path, look, lambda: True, SystemClock(), events=False)
+    assert looks.acquire(timeout=BOUND)
+    assert looks.acquire(timeout=BOUND)
+    assert looks.acquire(timeout=BOUND)
+    assert watcher.state.trouble == ""
+    watcher.close(BOUND)
+
+
+def test_it_ends_when_nobody_wants_it(watch: Callable[..., Watch], heard: Heard) -> None:
+    watcher = watch(events=False)
+    heard.wanted = False
+    watcher._thread.join(BOUND)
+    assert watcher.over
+
+
+def test_a_network_file_system_is_told_by_its_kind() -> None:
+    assert watching._remote_kind(Path("/")) == ""
+    assert {"nfs4", "cifs", "fuse.sshfs"} <= watching._REMOTE
+
+
+@pytest.fixture
+def inside(state_dir: Path, tmp_path: Path) -> Iterator[Facade]:
+    facade = open_facade(environ_for(state_dir, MARKDOWN_RAG_SERVICE="off"), tmp_path)
+    yield facade
+    facade.close()
+
+
+def texts(facade: Facade, query: str, *, fresh: bool = False) -> str:
+    return str([hit["text"] for hit in facade.search(SearchCall(query, wait_for_fresh=fresh))["hits"]])
+
+
+def test_an_answer_that_waits_for_it_knows_what_was_just_written_moved_and_deleted(
+    inside: Facade, tmp_path: Path
+) -> None:
+    vault = write_notes(tmp_path / "vault")
+    indexed(inside, vault)
+    (vault / "guests.md").write_text("# Guests\n\nThe lobby is painted in turquoise.\n", encoding="utf-8")
+    (vault / "backup" / "plan.md").rename(vault / "backup" / "moved.md")
+    assert "turquoise" in texts(inside, "colour of the lobby", fresh=True)
+    paths = {hit["path"] for hit in inside.search(SearchCall("restore", k=5))["hits"]}
+    assert {Path(path).name for path in paths} == {"guests.md", "moved.md"}
+
+
+def test_an_answer_that_waits_writes_nothing_where_nothing_changed(inside: Facade, tmp_path: Path) -> None:
+    vault = write_notes(tmp_path / "vault")
+    indexed(inside, vault)
+    texts(inside, "restore", fresh=True)
+    # Files written within the last two seconds are read again, as their times prove nothing yet.
+    result = inside.status()["result"]
+    assert result["insert_count"] in {0, 2}
+    assert result["embedded"] in {0, 2}
+    again = indexed(inside, vault)["result"]
+    assert (again["insert_count"], again["embedded"], again["unchanged_files"]) == (0, 0, 2)
+
+
+def test_an_answer_that_cannot_be_fresh_says_so(inside: Facade, tmp_path: Path) -> None:
+    vault = write_notes(tmp_path / "vault", {f"n{n}.md": f"# N {n}\n\nnumber {n}\n" for n in range(30)})
+    indexed(inside, vault)
+    for path in list(vault.iterdir())[1:]:
+        path.unlink()
+    note = inside.search(SearchCall("number", wait_for_fresh=True))["note"]
+    assert "could not be indexed first" in note
+    assert "confirm" in note
+
+
+def test_a_watched_workspace_follows_edits_for_as_long_as_its_agent_lives(state_dir: Path, tmp_path: Path) -> None:
+    vault = write_notes(tmp_path / "vault")
+    facade = open_facade(environ_for(state_dir, MARKDOWN_RAG_SERVICE="off", MARKDOWN_WATCH="on"), vault)
+    indexed(facade, vault)
+    (vault / "guests.md").write_text("# Guests\n\nThe lobby is painted in turquoise.\n", encoding="utf-8")
+    while "turquoise" not in texts(facade, "colour of the lobby"):
+        facade.status("", 0.2)
+    assert facade.status()["requested_by"] == f"watching {vault}"
+    (check,) = (check for check in facade.health()["checks"] if check["name"] == "watching")
+    assert check["detail"].startswith(f"{vault} by events")
+    assert facade.audit(IndexCall(root=str(vault)))["ok"]
+    facade.close()
