@@ -208,6 +208,19 @@ class App:
         while (seen := self._parts.queue.wait(job_id, POLL_S)) is not None and not seen.job.status.ended:
             pass
 
+    def migrate(self, address: str, on_progress: Callable[[Json], None] | None = None) -> Json:
+        """Copy every collection of ours to another place; what is there already is not copied again."""
+        from markdown_rag.indexing.migration import migrate_all  # noqa: PLC0415 - loads numpy
+
+        source = self._parts.store_settings
+        given = address if "://" in address or address.startswith("unix:") else self._from_here(address)
+        token = self._settings.milvus_target_token.get_secret_value()
+        if not given or given == source.address:
+            raise InputError(f"{address or 'Nothing'} is no other place than {source.address}.", "Name another one.")
+        target = replace(source, address=given, token=token or source.token)
+        moved = migrate_all(source, target, StopSignal(), on_progress)
+        return {"source": source.address, "target": target.target().shown, "collections": moved}
+
     def health(self) -> Json:
         """What this installation is made of, and whether each part works."""
         return health(self._parts, self._settings.markdown_workspace, self._cwd)

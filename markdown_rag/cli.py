@@ -187,6 +187,25 @@ def doctor(app: Facade, options: argparse.Namespace) -> int:
     return DONE if health["ok"] and audit.get("ok") else FAILED
 
 
+def migrate(app: Facade, options: argparse.Namespace) -> int:
+    """Copy the index to another Milvus."""
+    display = ProgressDisplay()
+    try:
+        done = app.migrate(options.to, display.show)
+    finally:
+        display.end()
+    if options.json:
+        say_json(done)
+        return DONE
+    for moved in done["collections"]:
+        say(
+            f"{moved['collection']}: {moved['files']} files ({moved['rows']:,} chunks) copied, {moved['present']} were "
+            f"there, {moved['newer']} are newer there, {moved['changed']} changed meanwhile. Compared: the same."
+        )
+    say(f"Set MILVUS_ADDRESS={done['target']} to use it; the index at {done['source']} stays as it is.")
+    return DONE
+
+
 def evaluate(app: Facade, options: argparse.Namespace) -> int:
     """Score a folder of documents and questions."""
     from markdown_rag.evaluation import evaluate_folder, table  # noqa: PLC0415
@@ -251,6 +270,9 @@ def _parser() -> argparse.ArgumentParser:
     command = add("service", None, "show or end the background process that works for all agents, or read its log")
     command.add_argument("action", choices=("status", "stop", "logs"), help="what to do")
     command.add_argument("--json", action="store_true", help="print one JSON document")
+
+    command = add("migrate", migrate, "copy the index to another Milvus, without embedding anything")
+    command.add_argument("--to", required=True, metavar="ADDRESS", help="a server's address, or a path ending in .db")
 
     command = add("eval", evaluate, "score a folder that holds docs/ and queries.jsonl")
     command.add_argument("path", help="the folder")

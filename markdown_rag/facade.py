@@ -156,6 +156,10 @@ class Facade(Protocol):
         """Compare the index with the disk."""
         ...
 
+    def migrate(self, address: str, on_progress: Callable[[Json], None] | None = None) -> Json:
+        """Copy the index to another Milvus, vectors and all; the original stays."""
+        ...
+
     def health(self) -> Json:
         """What this installation is made of, and whether each part works."""
         ...
@@ -224,6 +228,11 @@ class Unusable:
     def audit(self, call: IndexCall, *, repair: bool = False) -> Json:
         """Raise the reason."""
         del call, repair
+        raise self._reason
+
+    def migrate(self, address: str, on_progress: Callable[[Json], None] | None = None) -> Json:
+        """Raise the reason."""
+        del address, on_progress
         raise self._reason
 
     def health(self) -> Json:

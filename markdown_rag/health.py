@@ -22,11 +22,11 @@ def health(parts: Parts, locked: str, working_directory: Path) -> Json:
         "state directory": lambda: _state_directory(parts.settings.state_directory),
         "workspaces": lambda: _workspaces(parts, locked, working_directory),
         "embeddings": lambda: _embeddings(parts),
-        "store": lambda: _store(parts),
         "jobs": lambda: f"{len(parts.queue.active())} queued or running",
         "watching": lambda: "; ".join(map(describe, watches_of(parts).state())) or "nothing",
     }
     checks = [_check(name, look) for name, look in looks.items()]
+    checks[3:3] = _store(parts)
     return {"ok": all(check["ok"] for check in checks), "checks": checks}
 
 
@@ -60,8 +60,15 @@ def _embeddings(parts: Parts) -> str:
     return f"{card.provider}, {card.model}, {card.dimension} dimensions: answers"
 
 
-def _store(parts: Parts) -> str:
-    found = parts.store.health()
-    engine = found.capabilities
-    lexical = "keywords and vectors" if engine.lexical else "vectors only (full-text search needs Milvus 2.5)"
-    return f"{engine.engine} {engine.version} at {found.address}: {found.collection}, {found.rows:,} rows, {lexical}"
+def _store(parts: Parts) -> list[Json]:
+    """A check a step of the way, up to the first that fails."""
+    from markdown_rag.store.checkup import check  # noqa: PLC0415 - loads numpy
+
+    try:
+        model = parts.store.model
+    except FastRagError:  # said by the check of the embeddings
+        model = None
+    return [
+        {"name": f"store: {step.name}", "ok": step.ok, "detail": step.detail}
+        for step in check(parts.store_settings, model)
+    ]

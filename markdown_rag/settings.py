@@ -105,6 +105,9 @@ class Settings(BaseSettings):
         default="`milvus_markdown.db` in the state directory",
     )
     milvus_token: SecretStr = value(NO_KEY, "a token, or user:password", "Token of the Milvus server.")
+    milvus_target_token: SecretStr = value(
+        NO_KEY, "a token, or user:password", "Token of the server that `migrate` copies to."
+    )
     milvus_database: str = text(
         "", "a database's name", "Database of the Milvus server.", default="the server's default one"
     )

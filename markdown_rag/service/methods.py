@@ -57,6 +57,7 @@ METHODS: Mapping[str, Method] = {
     "preview": Method(Lane.WORK, _HOUR),
     "clear": Method(Lane.WORK, 2 * _MINUTE),
     "audit": Method(Lane.WORK, _HOUR),
+    "migrate": Method(Lane.WORK, 24 * _HOUR),
     "health": Method(Lane.WORK, 2 * _MINUTE),
 }
 
