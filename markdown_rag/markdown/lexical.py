@@ -16,6 +16,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from markdown_rag.markdown.functionwords import ENGLISH, PAIRS
+
 MAX_TOKEN = 80
 
 # Vowel signs of Indic scripts are marks, which `\w` leaves out; shifted into an unused corner of the ideographs they
@@ -70,16 +72,6 @@ _HUMPS = re.compile(r"[0-9]+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _DIGITS = re.compile(r"\d+|[^\W\d_]+")
 _SIGNS = {"++": "_plusplus", "#": "_sharp"}
 
-STOP_WORDS = frozenset(
-    """
-    a about after all also am an and any are as at be because been before being between both but by can could did do
-    does doing down during each few for from further had has have having he her here hers him his how i if in into is
-    it its just me more most my no nor not now of off on once only or other our out over own same she should so some
-    such than that the their them then there these they this those through to too under until up very was we were what
-    when where which while who whom why will with would you your
-    """.split()  # noqa: SIM905 - a list of a hundred quoted words is no table to read
-)
-
 
 @lru_cache(maxsize=1)
 def _stemmer() -> Any:
@@ -90,8 +82,8 @@ def _stemmer() -> Any:
 
 
 def analyze(text: str, query: bool = False) -> str:
-    """The tokens of a text joined by blanks. query drops English stop words, unless nothing else is there."""
-    found = _analyzed(text, STOP_WORDS) if query else []
+    """The tokens of a text joined by blanks. query drops function words, unless nothing else is there."""
+    found = _analyzed(text, query=True) if query else []
     return " ".join(found or _analyzed(text))
 
 
@@ -100,7 +92,7 @@ def tokens(text: str, query: bool = False) -> list[str]:
     return analyze(text, query).split()
 
 
-def _analyzed(text: str, stop: frozenset[str] = frozenset()) -> list[str]:
+def _analyzed(text: str, *, query: bool = False) -> list[str]:
     """The token strings of each word or run, each one or more tokens joined by blanks."""
     plain = text.isascii()
     if not plain:
@@ -108,16 +100,20 @@ def _analyzed(text: str, stop: frozenset[str] = frozenset()) -> list[str]:
         plain = not _SPECIAL.search(text)
         text = text if plain else text.translate(_fold_table())
     words = (_ASCII if text.isascii() else _ANY).findall(text)
-    if stop:
-        words = [word for word in words if word.casefold() not in stop]
+    if query:
+        words = [word for word in words if word.casefold() not in ENGLISH]
     if plain:
         return list(filter(None, map(_word, words)))
-    return [token for word in words if (token := _run(word) if _RUN.match(word) else _word(word))]
+    left_out = PAIRS if query else frozenset[str]()
+    return [token for word in words if (token := _run(word, left_out) if _RUN.match(word) else _word(word))]
 
 
-def _run(run: str) -> str:
+def _run(run: str, left_out: frozenset[str]) -> str:
     """The pairs of a run of characters written without blanks."""
-    return pairs(_CLUSTER.findall(run)) if _SEA_CHAR.match(run) else pairs(run)
+    if _SEA_CHAR.match(run):
+        return pairs(_CLUSTER.findall(run))
+    found = pairs(run)
+    return " ".join(pair for pair in found.split() if pair not in left_out) if left_out else found
 
 
 def pairs(units: str | list[str]) -> str:

@@ -7,7 +7,7 @@ changes, and an end: every further round asks for more or finds something.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from markdown_rag.search import ranking
@@ -16,6 +16,7 @@ from markdown_rag.search.catalog import Catalog
 from markdown_rag.search.generations import FileKey, key_of
 from markdown_rag.search.hits import Places
 from markdown_rag.search.legs import Legs
+from markdown_rag.search.parts import take_turns
 from markdown_rag.search.policy import SearchPolicy
 from markdown_rag.search.query import Query
 from markdown_rag.search.ranking import Placed
@@ -52,6 +53,17 @@ class Collector:
         candidates = ranking.gather(self.query, found.dense, found.lexical)
         scored = ranking.score_chunks(self.query, candidates, self.policy, self.spread)
         return ranking.rank(scored, self.policy, self.places.identity), found.exhausted
+
+
+def in_turn(
+    answers: Sequence[tuple[list[Placed], bool]], policy: SearchPolicy, places: Places, k: int
+) -> tuple[list[Placed], bool]:
+    """The best k chunks of the answers to a question's parts, each part in its turn, and whether there are more."""
+    if len(answers) == 1:
+        return answers[0]
+    page = _Page(policy.per_file)
+    page.add(take_turns([placed for placed, _ in answers]), places.identity)
+    return page.placed[:k], len(page.placed) > k or any(more for _, more in answers)
 
 
 @dataclass(slots=True)

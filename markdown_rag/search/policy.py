@@ -1,7 +1,7 @@
 """The weights and bounds of a search: one frozen value, cut from the settings by the app.
 
-The ranking weights are the measured recipe of docs/optimization.md. Setting a weight to 0 switches its step off, which
-is how each step's effect is measured.
+Every step of the ranking has a switch of its own here, so that its effect can be measured: docs/optimization.md holds
+the table. RECIPE is the state the later steps are measured against.
 """
 
 from __future__ import annotations
@@ -19,33 +19,65 @@ class SearchPolicy:
     over_fetch, min_candidates: each leg is asked for max(min_candidates, over_fetch * k) chunks.
     max_candidates: the most a leg is ever asked for while refilling (the strictest engine's window is 16,384).
     per_file: hits of one file in an answer; 0 = no limit.
-    lexical_weight, dense_weight, title_weight: the three parts of a chunk's ranking sum.
-    gate_full, gate_top: the coverage beyond one word at which keywords and titles count in full, and how many of the
-    best keyword chunks are looked at for it. coordination: how much of a chunk's keyword part depends on how many of
-    the query's words it holds itself, 0 to 1.
+
+    Of the query. messages: a pasted error is searched for by its message. parts: a question that asks several things
+    is searched for as so many questions, up to this number; 1 = never taken apart. entity_words: a query of at most
+    this many words names a thing; a longer one asks about it. whole_words: of a query of at most this many words no
+    function word is left out, for a name may be made of them ("long now", "did documents").
+
+    Of the ranking sum. lexical_weight, dense_weight, title_weight: the three parts of a chunk. exact_name: added where
+    the query is a file's name. name_likeness: how like two words must be to count in names, 1 = equal. folder_names: a
+    file is also called by its folder and its name. opening_weight, phrase_weight: for queries that ask, added to a
+    file's first chunk, and for neighbouring words found side by side. length_penalty: how much of its keyword part the
+    longest chunk loses. second_chunk: what a file's second-best chunk adds.
+
+    Of the trust in words. gate_full, gate_top: the coverage beyond chance at which keywords and titles count in full
+    (0 = always), and how many of the best keyword chunks are looked at for it. gate_low: the coverage that chance
+    gives; None = that of one word. substance: words that name nothing do not count. coordination: how much of a
+    chunk's keyword part depends on how many of the query's words it holds itself, 0 to 1.
     dense_spread: the least distance between best and worst similarity that stretches to the full scale, in the
     model's own units (see relevance.DenseScale); None takes the model's.
-    second_chunk: what a file's second-best chunk adds. identifier_words: queries of at most this many words may be
-    identifiers; identifier_exact, identifier_dense: the weights of the name as written and of similarity in them.
-    excerpt_bytes: UTF-8 bytes of an excerpt. hash_bytes: the largest file that is read to tell whether it changed.
-    threads: keyword searches that run beside their dense ones at the same time, over all callers.
+
+    Of exact names. identifier_words: queries of at most this many words may be identifiers; identifier_exact,
+    identifier_dense: the weights of the name as written and of similarity in them. identifier_coordination: their
+    keyword part counts by what the chunk holds.
+
+    Of the answer. floor: hits that are less sure than this are not shown (0 = all are), unless they hold most of the
+    words. diverse: how far a hit that resembles an earlier one is put back, 0 to 1. excerpt_bytes: UTF-8 bytes of an
+    excerpt. hash_bytes: the largest file that is read to tell whether it changed. threads: keyword searches that run
+    beside their dense ones at the same time, over all callers.
     """
 
     over_fetch: int = 5
     min_candidates: int = 100
     max_candidates: int = 8_000
     per_file: int = 1
+    messages: bool = True
+    parts: int = 3
+    entity_words: int = 3
+    whole_words: int = 2
     lexical_weight: float = 0.7
     dense_weight: float = 0.3
     title_weight: float = 0.4
+    exact_name: float = 0.3
+    name_likeness: float = 0.5
+    folder_names: bool = True
+    opening_weight: float = 0.05
+    phrase_weight: float = 0.2
+    length_penalty: float = 0.0
+    second_chunk: float = 0.1
     gate_full: float = 0.6
     gate_top: int = 3
+    gate_low: float | None = None
+    substance: bool = True
     coordination: float = 0.3
     dense_spread: float | None = None
-    second_chunk: float = 0.1
     identifier_words: int = 3
     identifier_exact: float = 1.0
     identifier_dense: float = 0.001
+    identifier_coordination: bool = True
+    floor: float = 0.0
+    diverse: float = 0.0
     excerpt_bytes: int = 700
     hash_bytes: int = 16 * 1024 * 1024
     threads: int = 8
@@ -56,4 +88,23 @@ class SearchPolicy:
 
     def one_leg(self) -> SearchPolicy:
         """The same without the steps that are ours: what a leg alone answers, to compare with."""
-        return replace(self, title_weight=0.0, second_chunk=0.0, coordination=0.0, identifier_words=0)
+        bare = replace(self, title_weight=0.0, exact_name=0.0, opening_weight=0.0, phrase_weight=0.0, second_chunk=0.0)
+        return replace(bare, coordination=0.0, identifier_words=0, messages=False, parts=1, floor=0.0)
+
+
+RECIPE = SearchPolicy(
+    messages=False,
+    parts=1,
+    whole_words=0,
+    exact_name=0.0,
+    name_likeness=1.0,
+    folder_names=False,
+    opening_weight=0.0,
+    phrase_weight=0.0,
+    gate_low=0.1,
+    gate_full=0.6 / 0.9,
+    substance=False,
+    coordination=0.0,
+    identifier_exact=0.0,
+    identifier_coordination=False,
+)

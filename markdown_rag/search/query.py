@@ -7,13 +7,16 @@ characters that no provider takes (NUL, lone surrogates) become blanks.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markdown_rag.errors import InputError
 from markdown_rag.markdown.lexical import looks_like_identifier, tokens
-from markdown_rag.search.policy import MAX_QUERY_CHARACTERS
+from markdown_rag.search.parts import split
+from markdown_rag.search.pasted import message_of
+from markdown_rag.search.policy import MAX_QUERY_CHARACTERS, SearchPolicy
 
 _LOOKED_AT = 8  # words; longer queries are questions, whatever names they hold
+_SHOWN = 160  # characters of a message in the note
 _HARMFUL = re.compile(r"[\x00\ud800-\udfff]")
 
 
@@ -21,8 +24,9 @@ _HARMFUL = re.compile(r"[\x00\ud800-\udfff]")
 class Query:
     """A query as it is searched.
 
-    text: what is embedded. tokens: the analyzer's distinct tokens, in order. words: how many words were typed. names:
-    those of them that look like exact names. note: what was cut, or "".
+    text: what is embedded. tokens: the analyzer's distinct tokens, in order. words: how many words it has; two pairs of
+    a script without blanks count as one. names: those of them that look like exact names. note: what was cut, or "".
+    parts: the questions it asks where they are several, each a query of its own.
     """
 
     text: str
@@ -30,9 +34,10 @@ class Query:
     words: int
     names: tuple[str, ...]
     note: str = ""
+    parts: tuple[Query, ...] = ()
 
 
-def prepare(given: str) -> Query:
+def prepare(given: str, policy: SearchPolicy) -> Query:
     """The query behind what was typed; InputError when nothing is left to search for."""
     text = _HARMFUL.sub(" ", given[:MAX_QUERY_CHARACTERS]).strip()
     if not text:
@@ -40,8 +45,19 @@ def prepare(given: str) -> Query:
     note = ""
     if len(given) > MAX_QUERY_CHARACTERS:
         note = f"The query had {len(given):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were searched for."
+    message = message_of(text) if policy.messages else text
+    if message != text:
+        note = f"{note} Of the pasted text this was searched for: {message[:_SHOWN]}".strip()
+        return replace(_query(message, policy), note=note)
+    parts = split(text, policy.parts)
+    several = tuple(_query(part, policy) for part in parts) if len(parts) > 1 else ()
+    return replace(_query(text, policy), note=note, parts=several)
+
+
+def _query(text: str, policy: SearchPolicy) -> Query:
     words = text.split()
-    return Query(text, tuple(dict.fromkeys(tokens(text, query=True))), len(words), _names(words), note)
+    found = tuple(dict.fromkeys(tokens(text, query=len(words) > policy.whole_words or not text.isascii())))
+    return Query(text, found, max(len(words), sum(not token.isascii() for token in found) // 2), _names(words))
 
 
 def _names(words: list[str]) -> tuple[str, ...]:

@@ -1,24 +1,24 @@
 """Two lists of matches in, one ranking out. Pure: no store, no clock, no disk.
 
-Each step is its own function. ``gather`` joins the lists, ``gate`` says how far keywords can be trusted for this
-query, ``score_chunks`` adds the parts of each chunk up, ``rank`` orders chunks by file. Guarantees: every candidate
+``gather`` joins the lists, ``score_chunks`` adds the parts of each chunk up (evidence.py says how far words are
+trusted, names.py what a file is called), ``rank`` orders chunks by file. Guarantees: every candidate
 is ranked once, equal scores keep the order of workspace, path and position, and nothing depends on the order in which
 an engine returned equal scores.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import PurePosixPath
 
-from markdown_rag.markdown.lexical import tokens as analyze
+from markdown_rag.search.evidence import coverage, gate, phrase, position, token_weights
+from markdown_rag.search.names import Names
 from markdown_rag.search.policy import SearchPolicy
 from markdown_rag.search.query import Query
 from markdown_rag.store.base import Match
+
+_LONG_CHUNK = 2_000  # characters: about the most that the default policy cuts
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,48 +84,6 @@ def gather(query: Query, dense: Sequence[Match], lexical: Sequence[Match]) -> li
     ]
 
 
-def token_weights(query: Query, candidates: Sequence[Candidate]) -> dict[str, float]:
-    """The idf of each query token over the candidates: ln(1 + (n + ½) / (df + ½))."""
-    counts = dict.fromkeys(query.tokens, 0)
-    for candidate in candidates:
-        for token in candidate.held:
-            counts[token] += 1
-    size = len(candidates)
-    return {token: math.log(1 + (size + 0.5) / (df + 0.5)) for token, df in counts.items()}
-
-
-def coverage(held: Iterable[str], weights: Mapping[str, float]) -> float:
-    """The share of the query's weight that a chunk holds, 0 to 1; 0 for a query without tokens."""
-    total = sum(weights.values())
-    return min(1.0, sum(weights[token] for token in sorted(held)) / total) if total else 0.0
-
-
-def gate(candidates: Sequence[Candidate], weights: Mapping[str, float], policy: SearchPolicy) -> float:
-    """How far keywords count for this query, 0 to 1: by the best coverage among the top keyword chunks.
-
-    One word of a longer query stands in some chunk by chance, so what counts is the coverage beyond one word. Without a
-    keyword chunk every candidate is looked at: titles count where a server has no keyword search. Without a dense one
-    there is nothing to weigh keywords against.
-    """
-    if all(candidate.dense is None for candidate in candidates):
-        return 1.0
-    found = [candidate for candidate in candidates if candidate.lexical is not None]
-    top = sorted(found, key=lambda candidate: (-(candidate.lexical or 0.0), *_position(candidate.match)))
-    best = max(coverage(candidate.held, weights) for candidate in top[: policy.gate_top] or candidates)
-    words = len(weights)
-    beyond = (best * words - 1) / (words - 1) if words > 1 else best
-    return _clip(beyond / policy.gate_full) if policy.gate_full else 1.0
-
-
-def title_overlap(query: Query, match: Match) -> float:
-    """The best cosine between the query's tokens and those of the title, the file's stem or an alias, 0 to 1."""
-    wanted = frozenset(query.tokens)
-    if not wanted:
-        return 0.0
-    names = _names(match.title, match.path, match.aliases)
-    return max((len(wanted & name) / math.sqrt(len(wanted) * len(name)) for name in names), default=0.0)
-
-
 def as_written(names: Sequence[str], match: Match) -> float:
     """The share of exact names that a chunk, its title or its path holds letter by letter, in any case.
 
@@ -138,26 +96,56 @@ def as_written(names: Sequence[str], match: Match) -> float:
 
 def score_chunks(query: Query, candidates: Sequence[Candidate], policy: SearchPolicy, spread: float) -> Scored:
     """Every candidate with its parts and sum. spread: the model's dense_spread where the policy sets none."""
-    weights = token_weights(query, candidates)
+    weights = token_weights(query, candidates, policy)
     trust = gate(candidates, weights, policy)
     most = max((candidate.lexical or 0.0 for candidate in candidates), default=0.0)
     similarity = _stretch([c.dense for c in candidates if c.dense is not None], policy, spread)
-    by_name = bool(query.names) and query.words <= policy.identifier_words and most > 0
+    score = _by_name if query.names and query.words <= policy.identifier_words and most > 0 else _by_parts
+    asked = _Asked(query, policy, weights, trust, Names(query, policy))
     ranked = []
     for candidate in candidates:
-        held = coverage(candidate.held, weights)
         keyword = (candidate.lexical or 0.0) / most if most else 0.0
-        dense = similarity(candidate.dense)
-        title = trust * title_overlap(query, candidate.match)
-        if by_name:
-            keyword *= held
-            exact = policy.identifier_exact * as_written(query.names, candidate.match)
-            order = keyword + exact + policy.identifier_dense * dense
-        else:
-            keyword *= trust * (1 - policy.coordination + policy.coordination * held)
-            order = policy.lexical_weight * keyword + policy.dense_weight * dense + policy.title_weight * title
-        ranked.append(Ranked(candidate, keyword, dense, title, held, order))
+        held = coverage(candidate.held, weights)
+        ranked.append(score(asked, candidate, keyword, similarity(candidate.dense), held))
     return Scored(tuple(ranked), weights, trust)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What every candidate of a round is scored by."""
+
+    query: Query
+    policy: SearchPolicy
+    weights: Mapping[str, float]
+    trust: float
+    names: Names
+
+
+def _by_name(asked: _Asked, candidate: Candidate, keyword: float, dense: float, held: float) -> Ranked:
+    """A query that is an exact name: keywords and the name as written; similarity is the tail."""
+    policy = asked.policy
+    keyword *= held if policy.identifier_coordination else 1.0
+    order = keyword + policy.identifier_dense * dense
+    if policy.identifier_exact:
+        order += policy.identifier_exact * as_written(asked.query.names, candidate.match)
+    return Ranked(candidate, keyword, dense, asked.trust * asked.names.overlap(candidate.match), held, order)
+
+
+def _by_parts(asked: _Asked, candidate: Candidate, keyword: float, dense: float, held: float) -> Ranked:
+    """Every other query: words as far as they are trusted, meaning, names, and for a question where it is answered."""
+    policy, match = asked.policy, candidate.match
+    keyword *= asked.trust * (1 - policy.coordination + policy.coordination * held)
+    if policy.length_penalty:
+        keyword *= 1 - policy.length_penalty * _clip(len(match.text) / _LONG_CHUNK)
+    title = asked.trust * asked.names.overlap(match)
+    order = policy.lexical_weight * keyword + policy.dense_weight * dense + policy.title_weight * title
+    if policy.exact_name and asked.names.exact(match):
+        order += policy.exact_name
+    if asked.query.words > policy.entity_words:
+        if policy.phrase_weight:
+            order += policy.phrase_weight * asked.trust * phrase(asked.query, match, candidate.held, asked.weights)
+        order += policy.opening_weight * (match.ord == 0)
+    return Ranked(candidate, keyword, dense, title, held, order)
 
 
 def rank(scored: Scored, policy: SearchPolicy, file_of: Callable[[Match], Hashable]) -> list[Placed]:
@@ -167,7 +155,7 @@ def rank(scored: Scored, policy: SearchPolicy, file_of: Callable[[Match], Hashab
     where the policy allows them, stand for themselves.
     """
     files: dict[Hashable, list[Ranked]] = {}
-    for chunk in sorted(scored.chunks, key=lambda chunk: (-chunk.order, *_position(chunk.candidate.match))):
+    for chunk in sorted(scored.chunks, key=lambda chunk: (-chunk.order, *position(chunk.candidate.match))):
         files.setdefault(file_of(chunk.candidate.match), []).append(chunk)
     placed = []
     for best, *others in files.values():
@@ -175,7 +163,7 @@ def rank(scored: Scored, policy: SearchPolicy, file_of: Callable[[Match], Hashab
         placed.append(Placed(best, best.order + second, scored.weights))
         further = others[: policy.per_file - 1] if policy.per_file else others
         placed.extend(Placed(chunk, chunk.order, scored.weights) for chunk in further)
-    return sorted(placed, key=lambda item: (-item.order, *_position(item.match)))
+    return sorted(placed, key=lambda item: (-item.order, *position(item.match)))
 
 
 def _stretch(similarities: Sequence[float], policy: SearchPolicy, spread: float) -> Callable[[float | None], float]:
@@ -188,16 +176,5 @@ def _stretch(similarities: Sequence[float], policy: SearchPolicy, spread: float)
     return lambda value: 0.0 if value is None else (_clip((value - low) / width) if width > 0 else 1.0)
 
 
-def _position(match: Match) -> tuple[str, str, int]:
-    return match.workspace, match.path, match.ord
-
-
 def _clip(value: float) -> float:
     return min(1.0, max(0.0, value))
-
-
-@lru_cache(maxsize=10_000)
-def _names(title: str, path: str, aliases: tuple[str, ...]) -> tuple[frozenset[str], ...]:
-    """The tokens of everything a file is called, without what has none."""
-    found = (frozenset(analyze(name)) for name in (title, PurePosixPath(path).stem, *aliases))
-    return tuple(name for name in found if name)

@@ -16,7 +16,7 @@ from markdown_rag.errors import InputError
 from markdown_rag.search import emptiness
 from markdown_rag.search.answer import Hit, Mode, SearchAnswer, SearchRequest
 from markdown_rag.search.catalog import Catalog
-from markdown_rag.search.collecting import Collector
+from markdown_rag.search.collecting import Collector, in_turn
 from markdown_rag.search.freshness import Freshness
 from markdown_rag.search.hits import Places, Roots, make_hit
 from markdown_rag.search.legs import Legs, QueryVectors
@@ -61,12 +61,11 @@ class Searcher:
         started = self._clock.monotonic()
         if request.k < 1:
             raise InputError(f"k must be from 1 to {MAX_K}, not {request.k}.", "Leave it out for 5.")
-        query, k = prepare(request.query), min(request.k, MAX_K)
         policy = self._policy_of(request)
+        query, k = prepare(request.query, policy), min(request.k, MAX_K)
         places = Places(self._roots)
-        legs = Legs(self._store, self._embeddings, query, self._pool, request.mode)
-        collector = Collector(legs, self._catalog, query, policy, places, self._scale.spread)
-        placed, more = collector.collect(request.where, k)
+        collectors = [self._collector(asked, request, policy, places) for asked in query.parts or (query,)]
+        placed, more = in_turn([collector.collect(request.where, k) for collector in collectors], policy, places, k)
         hits = tuple(make_hit(item, places, policy, self._scale) for item in placed)
         workspaces = request.where.workspaces
         snapshot = self._catalog.snapshot(workspaces) if hits else self._catalog.fresh(workspaces)
@@ -79,11 +78,15 @@ class Searcher:
             total_chunks=chunks,
             more=more,
             best_score=max((hit.score for hit in hits), default=0.0),
-            degraded=legs.degraded,
+            degraded=next((found for collector in collectors if (found := collector.legs.degraded)), ""),
             notes=tuple(_notes(request.k, query, hits)),
             empty=None if hits else emptiness.explain(snapshot, request.where),
             seconds=self._clock.monotonic() - started,
         )
+
+    def _collector(self, query: Query, request: SearchRequest, policy: SearchPolicy, places: Places) -> Collector:
+        legs = Legs(self._store, self._embeddings, query, self._pool, request.mode)
+        return Collector(legs, self._catalog, query, policy, places, self._scale.spread)
 
     def _policy_of(self, request: SearchRequest) -> SearchPolicy:
         policy = self._policy if request.mode is Mode.HYBRID else self._policy.one_leg()

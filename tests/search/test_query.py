@@ -7,20 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from markdown_rag.errors import InputError
-from markdown_rag.search.policy import MAX_QUERY_CHARACTERS
+from markdown_rag.search.policy import MAX_QUERY_CHARACTERS, SearchPolicy
 from markdown_rag.search.query import prepare
 
 
 @pytest.mark.parametrize("blank", ["", "   ", "\n\t", "\0", "\ud800", "\u3000"])
 def test_a_blank_query_is_refused_with_the_way_out(blank: str) -> None:
     with pytest.raises(InputError, match="blank"):
-        prepare(blank)
+        prepare(blank, SearchPolicy())
 
 
 @given(st.text(max_size=50))
 def test_any_text_is_searched_or_refused_and_what_is_searched_can_be_sent(typed: str) -> None:
     try:
-        query = prepare(typed)
+        query = prepare(typed, SearchPolicy())
     except InputError:
         return
     assert "\0" not in query.text
@@ -29,7 +29,7 @@ def test_any_text_is_searched_or_refused_and_what_is_searched_can_be_sent(typed:
 
 
 def test_a_very_long_query_is_cut_and_the_answer_says_so() -> None:
-    query = prepare("word " * 40_000)
+    query = prepare("word " * 40_000, SearchPolicy())
     assert len(query.text) <= MAX_QUERY_CHARACTERS
     assert "200,000" in query.note
 
@@ -49,4 +49,4 @@ def test_a_very_long_query_is_cut_and_the_answer_says_so() -> None:
     ],
 )
 def test_exact_names_are_recognised(typed: str, names: tuple[str, ...]) -> None:
-    assert prepare(typed).names == names
+    assert prepare(typed, SearchPolicy()).names == names

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from markdown_rag.search import ranking
+from markdown_rag.search import evidence, ranking
+from markdown_rag.search.names import Names
 from markdown_rag.search.policy import SearchPolicy
 from markdown_rag.search.query import Query
 from markdown_rag.search.ranking import Placed, Scored
@@ -45,7 +46,7 @@ def test_both_lists_become_one_with_a_row_once(match: Make) -> None:
 def test_a_rare_word_weighs_more_than_a_common_one(match: Make) -> None:
     rows = [match(path=str(n), lexical="common rare" if n == 0 else "common") for n in range(10)]
     asked = query("common", "rare")
-    weights = ranking.token_weights(asked, ranking.gather(asked, rows, []))
+    weights = evidence.token_weights(asked, ranking.gather(asked, rows, []), POLICY)
     assert weights["rare"] == pytest.approx(math.log(1 + 10.5 / 1.5))
     assert weights["common"] == pytest.approx(math.log(1 + 10.5 / 10.5))
 
@@ -58,7 +59,7 @@ def test_keywords_are_trusted_by_how_much_more_than_one_word_they_cover(match: M
     asked = query("a", "b", "c", "d")
     found = ranking.gather(asked, [match(path="near", score=0.5)], [match(lexical=" ".join(held), score=1.0)])
     equal = dict.fromkeys("abcd", 1.0)
-    assert ranking.gate(found, equal, POLICY) == pytest.approx(trust)
+    assert evidence.gate(found, equal, POLICY) == pytest.approx(trust)
 
 
 def test_only_the_best_keyword_chunks_open_the_gate(match: Make) -> None:
@@ -68,12 +69,12 @@ def test_only_the_best_keyword_chunks_open_the_gate(match: Make) -> None:
         asked, [match(path="near", score=0.5)], [*rows, match(path="z", lexical="a b c d", score=1.0)]
     )
     equal = dict.fromkeys("abcd", 1.0)
-    assert ranking.gate(found, equal, POLICY) == pytest.approx(1 / 3 / 0.6)
+    assert evidence.gate(found, equal, POLICY) == pytest.approx(1 / 3 / 0.6)
 
 
 def test_a_query_of_one_word_needs_no_second(match: Make) -> None:
     found = ranking.gather(query("a"), [match(path="near", score=0.5)], [match(lexical="a", score=1.0)])
-    assert ranking.gate(found, {"a": 1.0}, POLICY) == 1.0
+    assert evidence.gate(found, {"a": 1.0}, POLICY) == 1.0
 
 
 def test_one_chance_word_of_a_question_moves_nothing(match: Make) -> None:
@@ -94,7 +95,7 @@ def test_a_chunk_with_more_of_the_words_beats_one_that_repeats_a_single_word(mat
 
 def test_without_a_keyword_match_the_gate_is_shut(match: Make) -> None:
     asked = query("a")
-    assert ranking.gate(ranking.gather(asked, [match(lexical="b", score=0.9)], []), {"a": 1.0}, POLICY) == 0.0
+    assert evidence.gate(ranking.gather(asked, [match(lexical="b", score=0.9)], []), {"a": 1.0}, POLICY) == 0.0
 
 
 def test_where_a_server_has_no_keyword_search_titles_still_count(match: Make) -> None:
@@ -125,15 +126,15 @@ def test_the_title_the_stem_or_an_alias_may_name_what_is_asked(
     from markdown_rag.markdown.lexical import tokens
 
     asked = query(*tokens("rollback release", query=True))
-    assert ranking.title_overlap(asked, match(**{"path": "x.md", **names})) == pytest.approx(overlap)
+    assert Names(asked, POLICY).overlap(match(**{"path": "x.md", **names})) == pytest.approx(overlap)
 
 
 def test_a_query_without_tokens_matches_no_title(match: Make) -> None:
-    assert ranking.title_overlap(query(), match(title="anything")) == 0.0
+    assert Names(query(), POLICY).overlap(match(title="anything")) == 0.0
 
 
 def test_the_parts_add_up_with_their_weights(match: Make) -> None:
-    policy = SearchPolicy(coordination=0.0)
+    policy = SearchPolicy(coordination=0.0, opening_weight=0.0)
     dense = [match(path="near", score=0.9), match(path="far", score=0.1)]
     lexical = [match(path="near", score=4.0, lexical="word"), match(path="named", score=2.0, lexical="word")]
     parts = {item.match.path: item.chunk for item in ranked(query("word"), dense, lexical, policy)}

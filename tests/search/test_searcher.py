@@ -124,7 +124,8 @@ def test_the_answer_is_that_of_ranking_every_stored_chunk(
     try:
         for n, chunks in enumerate(files):
             shelf.add(f"{n}.md", *[" ".join(words) for words in chunks])
-        query, policy = prepare(" ".join(asked)), SearchPolicy()
+        policy = SearchPolicy()
+        query = prepare(" ".join(asked), policy)
         every = ranking.gather(
             query,
             shelf.store.dense(shelf.vectors.query(query.text), 10_000),

@@ -1,0 +1,81 @@
+"""How near a file's names come to a query. Pure; one object a query, each file's names are analysed once.
+
+A file is called by its title, its stem and its aliases, and by each of the first two together with its folder
+(``pager/first``). Two words that share most of their letters count by how many: inflections, the parts of German
+compounds and slips of the hand meet where a stem would not.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+from markdown_rag.markdown.lexical import tokens as analyze
+from markdown_rag.search.policy import SearchPolicy
+from markdown_rag.search.query import Query
+from markdown_rag.store.base import Match
+
+_SHORTEST = 4  # letters of a word that may be like another; shorter ones share letters by chance
+_LONGEST = 32  # tokens of a query that is compared letter by letter; longer ones hold every name's letters
+
+Name = frozenset[str]
+
+
+class Names:
+    """The names of files against one query."""
+
+    def __init__(self, query: Query, policy: SearchPolicy) -> None:
+        self._wanted = frozenset(query.tokens)
+        self._policy = policy
+        self._soft = policy.name_likeness < 1 and len(self._wanted) <= _LONGEST
+        self._best: dict[str, float] = {}
+
+    def overlap(self, match: Match) -> float:
+        """The best cosine between the query's words and one of the file's names, 0 to 1."""
+        if not self._wanted:
+            return 0.0
+        own, joined = _names(match.title, match.path, match.aliases)
+        names = own | joined if self._policy.folder_names else own
+        return max((self._cosine(name) for name in names), default=0.0)
+
+    def exact(self, match: Match) -> bool:
+        """Whether the query is one of the file's own names, word by word."""
+        return self._wanted in _names(match.title, match.path, match.aliases)[0]
+
+    def _cosine(self, name: Name) -> float:
+        shared = sum(self._likeness(word) for word in sorted(name))
+        return min(1.0, shared / math.sqrt(len(self._wanted) * len(name)))
+
+    def _likeness(self, word: str) -> float:
+        """1 for a word of the query, else how like the likest one is, 0 below the policy's least."""
+        if word not in self._best:
+            best = float(word in self._wanted)
+            if not best and self._soft:
+                best = max(likeness(word, wanted) for wanted in self._wanted)
+            self._best[word] = best if best >= self._policy.name_likeness else 0.0
+        return self._best[word]
+
+
+def likeness(one: str, other: str) -> float:
+    """Dice's coefficient over the letter triples of two words with their borders, 0 to 1; 0 for short words."""
+    if min(len(one), len(other)) < _SHORTEST:
+        return 0.0
+    mine, theirs = _triples(one), _triples(other)
+    return 2 * len(mine & theirs) / (len(mine) + len(theirs))
+
+
+@lru_cache(maxsize=20_000)
+def _triples(word: str) -> frozenset[str]:
+    framed = f"^{word}$"
+    return frozenset(framed[at : at + 3] for at in range(len(framed) - 2))
+
+
+@lru_cache(maxsize=10_000)
+def _names(title: str, path: str, aliases: tuple[str, ...]) -> tuple[frozenset[Name], frozenset[Name]]:
+    """The words of everything a file is called alone, and together with its folder; without what has no words."""
+    place = PurePosixPath(path)
+    main = [frozenset(analyze(name)) for name in (title, place.stem)]
+    own = frozenset(name for name in (*main, *(frozenset(analyze(alias)) for alias in aliases)) if name)
+    folder = frozenset(analyze(place.parent.name))
+    return own, frozenset(name | folder for name in main if name and folder)

@@ -1,0 +1,226 @@
+"""Rules for kinds of queries: pasted messages, several questions at once, names, scripts without blanks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from markdown_rag.markdown.functionwords import substance
+from markdown_rag.search import evidence, ranking
+from markdown_rag.search.names import Names, likeness
+from markdown_rag.search.parts import split, take_turns
+from markdown_rag.search.pasted import message_of
+from markdown_rag.search.policy import RECIPE, SearchPolicy
+from markdown_rag.search.query import Query, prepare
+from markdown_rag.store.base import Match
+
+Make = Callable[..., Match]
+POLICY = SearchPolicy()
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "/a/b.py", line 3, in main
+    run(x)
+  File "/a/c.py", line 9, in run
+    raise LockError()
+app.LockError: the lock is held by another process"""
+THROWN = """TypeError: cannot read properties of undefined
+    at go (/srv/x.js:3:4)
+    at Object.<anonymous> (y.js:1:1)"""
+
+
+@pytest.mark.parametrize(
+    ("pasted", "message"),
+    [
+        (TRACEBACK, "app.LockError: the lock is held by another process"),
+        (
+            "2024-01-02T03:04:05Z ERROR listen tcp 127.0.0.1:80: bind: address already in use",
+            "ERROR listen tcp : bind: address already in use",
+        ),
+        (THROWN, "TypeError: cannot read properties of undefined"),
+        ("panic: nil map\ngoroutine 1 [running]:\nmain.main()\n\t/src/a.go:3 +0x1d", "panic: nil map main.main()"),
+        ("error: pointer 0x7ffd12 is bad for 3f2a9c01-1111-2222-3333-444455556666", "error: pointer is bad for"),
+    ],
+)
+def test_a_pasted_error_is_searched_for_by_its_message(pasted: str, message: str) -> None:
+    assert message_of(pasted) == message
+    query = prepare(pasted, POLICY)
+    assert query.text == message
+    assert message[:30] in query.note
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how do I handle a timeout in the client",
+        "ValueError",
+        "why does the build print a warning about fonts",
+        "Note: use the second form of the command",
+        "ERROR 0x1 0x2 0x3 0x4",
+    ],
+)
+def test_what_is_not_pasted_or_holds_nothing_else_stays_as_it_is(text: str) -> None:
+    assert message_of(text) == text
+
+
+@given(st.text(max_size=300))
+def test_any_text_has_a_message_that_is_not_blank_unless_it_is(text: str) -> None:
+    assert bool(message_of(text).strip()) == bool(text.strip())
+
+
+def test_a_long_pasted_text_takes_no_long_time_to_read() -> None:
+    assert message_of("Error: " + "a.b/" * 2_000)
+    assert message_of("ERROR at x " + "1" * 8_000)
+    assert message_of("Error: x y z q\n" + "^ ~" * 2_600)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("How do I sync? What does it cost?", ("How do I sync", "What does it cost")),
+        ("how do I sync my notes and what does it cost me", ("how do I sync my notes", "what does it cost me")),
+        ("Explain how to sync; also tell me the price", ("Explain how to sync", "tell me the price")),
+        ("料金はいくらですか。また、返金はできますか。", ("料金はいくらですか", "返金はできますか")),
+        ("요금은 얼마인가요? 그리고 환불은 언제까지 되나요?", ("요금은 얼마인가요", "환불은 언제까지 되나요")),
+        ("怎么同步笔记？费用是多少钱呢？", None),
+    ],
+)
+def test_a_question_that_asks_several_things_is_taken_apart(text: str, parts: tuple[str, ...] | None) -> None:
+    assert split(text, 3) == (parts or (text,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import and export",
+        "how do I import and export notes",
+        "search and replace",
+        "What is a vault?",
+        "ready? go!",
+        "first one here? second one here? third one here? fourth one here?",
+        "",
+    ],
+)
+def test_a_question_that_asks_one_thing_or_too_many_stays_whole(text: str) -> None:
+    assert split(text, 3) == (text,)
+    assert split("How do I sync? What does it cost?", 1) == ("How do I sync? What does it cost?",)
+
+
+@given(st.lists(st.lists(st.integers(), max_size=4), max_size=4))
+def test_taking_turns_loses_nothing_and_keeps_each_order(lists: list[list[int]]) -> None:
+    tagged = [[(n, at, value) for at, value in enumerate(items)] for n, items in enumerate(lists)]
+    taken = take_turns(tagged)
+    assert [[item for item in taken if item[0] == n] for n in range(len(lists))] == tagged
+    assert [at for _, at, _ in taken] == sorted(at for _, at, _ in taken)
+
+
+def test_each_part_of_a_question_has_its_turn_in_the_answer(library) -> None:
+    for n in range(4):
+        library.add(f"sync{n}.md", f"sync notes phone sync sync {n}")
+    library.add("price.md", "monthly price in euro")
+    found = library.paths("how do I sync notes with a phone, and what is the monthly price", k=2)
+    assert found == ["sync0.md", "price.md"]
+
+
+def test_a_part_may_find_what_another_found_and_it_is_shown_once(library) -> None:
+    library.add("a.md", "sync notes phone monthly price")
+    library.add("b.md", "weather")
+    found = library.paths("how do I sync notes with a phone, and what is the monthly price", k=5)
+    assert sorted(found) == ["a.md", "b.md"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "tokens"),
+    [
+        ("long now", ("long", "now")),
+        ("did documents", ("did", "document")),
+        ("what did he document", ("document",)),
+        ("谷川鉄道はいつ開業しましたか", ("谷川", "川鉄", "鉄道", "道は", "つ開", "開業", "業し")),
+        ("환불은 언제까지 되나요", ("환불", "불은")),
+        ("如何加快查询", ("何加", "加快", "快查", "查询")),
+        ("りんご", ("りん", "んご")),
+        ("どうすればよいですか", ("どう", "うす", "すれ", "れば", "ばよ", "よい", "いで", "です", "すか")),
+    ],
+)
+def test_function_words_are_left_out_where_something_else_is_there(typed: str, tokens: tuple[str, ...]) -> None:
+    assert prepare(typed, POLICY).tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("token", "worth"),
+    [("ですか"[:2], 0), ("鉄道", 1), ("道は", 0.5), ("나요", 0), ("번호", 1), ("호를", 0.5), ("is", 1)],
+)
+def test_what_names_nothing_does_not_count_as_covered_or_missing(token: str, worth: float) -> None:
+    assert substance(token) == worth
+
+
+def test_numbers_and_joined_names_that_nobody_wrote_do_not_shut_the_gate(match: Make) -> None:
+    asked = Query("x", ("address", "use", "7421", "larkspur_server"), 9, ())
+    found = ranking.gather(asked, [match(path="near", score=0.5)], [match(lexical="address use", score=1.0)])
+    for policy, trust in ((POLICY, 1.0), (SearchPolicy(substance=False), 0.0)):
+        weights = evidence.token_weights(asked, found, policy)
+        opened = evidence.gate(found, weights, policy)
+        assert opened == pytest.approx(trust) if trust else opened < 0.5
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("children", "child", True),
+        ("convivi", "convivial", True),
+        ("datenbank", "datenbanken", True),
+        ("kolmogorov", "klmogorov", True),
+        ("заметки", "заметках", True),
+        ("cat", "car", False),
+        ("index", "sync", False),
+    ],
+)
+def test_words_that_share_most_of_their_letters_are_alike(one: str, other: str, alike: bool) -> None:
+    assert (likeness(one, other) >= POLICY.name_likeness) is alike
+    assert likeness(one, other) == likeness(other, one)
+
+
+def test_a_file_named_as_the_query_comes_before_one_that_only_holds_its_words(match: Make) -> None:
+    asked = Query("tuple store", ("tupl", "store"), 2, ())
+    lexical = [
+        match(path="other.md", score=9.0, lexical="tupl store", title="the tuple store and more"),
+        match(path="tuple store.md", score=5.0, lexical="tupl store"),
+    ]
+    placed = ranking.rank(ranking.score_chunks(asked, ranking.gather(asked, [], lexical), POLICY, 0.2), POLICY, id)
+    assert placed[0].match.path == "tuple store.md"
+
+
+def test_a_file_is_also_called_by_its_folder_and_its_name(match: Make) -> None:
+    asked = Query("first pager", ("first", "pager"), 2, ())
+    row = match(path="pager/first.md")
+    assert Names(asked, POLICY).overlap(row) == pytest.approx(1.0)
+    assert Names(asked, SearchPolicy(folder_names=False)).overlap(row) == pytest.approx(0.5**0.5)
+    assert not Names(asked, POLICY).exact(row)
+
+
+def test_neighbouring_words_of_a_question_count_where_they_stand_side_by_side(match: Make) -> None:
+    asked = Query("x", ("open", "pull", "request"), 9, ())
+    weights = dict.fromkeys(asked.tokens, 1.0)
+    every = frozenset(asked.tokens)
+    assert evidence.phrase(asked, match(lexical="open pull request"), every, weights) == 1.0
+    assert evidence.phrase(asked, match(lexical="pull request open"), every, weights) == 0.5
+    assert evidence.phrase(asked, match(lexical="request pull open"), every, weights) == 0.0
+    assert evidence.phrase(asked, match(lexical="open x"), frozenset({"open"}), weights) == 0.0
+
+
+def test_a_question_prefers_the_opening_of_a_page_and_a_name_does_not(match: Make) -> None:
+    rows = [match(path="a.md", ord=3, score=0.5), match(path="b.md", ord=0, score=0.5)]
+    for words, first in ((9, "b.md"), (2, "a.md")):
+        asked = Query("x", ("w", "v"), words, ())
+        scored = ranking.score_chunks(asked, ranking.gather(asked, rows, []), POLICY, 0.2)
+        assert ranking.rank(scored, POLICY, lambda row: row.path)[0].match.path == first
+
+
+def test_the_recipe_switches_every_later_step_off() -> None:
+    text = "How do I sync? What does it cost?\nERROR: x: y"
+    assert prepare(text, RECIPE).text == text
+    assert prepare(text, RECIPE).parts == ()
+    assert prepare("long now", RECIPE).tokens == ("long",)
