@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 NEXT_POLL = "Poll get_index_status(job_id, wait_seconds=25) until it has ended; searching works meanwhile."
 REPAIR_SINGLY = 50  # files that a repair indexes one by one; more, and it indexes the whole folder
 POLL_S = 60.0
+PROGRESS_S = 0.5  # between two reports to a client that waits
 CANCEL_WAIT_S = 5.0  # how long clearing waits for the workspace's own jobs to stop
 
 
@@ -118,7 +119,8 @@ class App:
         while seen is not None and not seen.job.status.ended and (left := deadline - self._parts.clock.monotonic()) > 0:
             if on_progress:
                 on_progress(seen.as_dict())
-            seen = queue.wait(seen.job.id, left, seen)
+            # Not "until it moves": counts move all the time, and every look costs what a search could use.
+            seen = queue.wait(seen.job.id, min(left, PROGRESS_S))
         return seen.as_dict() if seen else no_status(len(queue.active()))
 
     def cancel(self, job_id: str = "") -> Json:

@@ -7,21 +7,21 @@ after seconds, and grow to what keeps a provider's concurrent requests busy.
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Generator, Iterable
-from dataclasses import dataclass, field
+from collections import defaultdict, deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from markdown_rag.clock import Clock, StopSignal
 from markdown_rag.embeddings.service import DocumentOutcome, Embeddings
+from markdown_rag.indexing.chunker import Chunker, chunker
 from markdown_rag.indexing.delta import Work
-from markdown_rag.indexing.reading import NotRead, Reading, open_and_read
+from markdown_rag.indexing.reading import NotRead, open_and_read
 from markdown_rag.indexing.report import Phase, Problem, ProblemKind, Progress
 from markdown_rag.indexing.statcache import Noted
 from markdown_rag.markdown import tokens
 from markdown_rag.markdown.chunking import Chunk, ChunkPolicy, Document
 from markdown_rag.markdown.decoding import Undecodable
-from markdown_rag.markdown.documents import to_document
 
 FIRST_BATCH = 64  # chunks: about a second of the local model
 BATCH_FILES = 256
@@ -80,6 +80,16 @@ class Embedded:
 
 
 @dataclass(frozen=True, slots=True)
+class _Opened:
+    """A file that was looked at: a problem, or what to note of it, with its bytes if they have to be chunked."""
+
+    work: Work
+    noted: Noted | None = None
+    data: bytes | None = None
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Reader:
     """Reads and chunks files of one workspace. root: its real path."""
 
@@ -87,46 +97,63 @@ class Reader:
     policy: ChunkPolicy
     context: Context
 
-    def batches(self, works: Iterable[Work], limit: int) -> Generator[Batch]:
+    def batches(self, works: Sequence[Work], limit: int) -> Generator[Batch]:
         """Batches of about limit chunks (a larger file is a batch of its own) and at most BATCH_FILES files."""
         batch, room = Batch(), min(FIRST_BATCH, limit)
         started = self.context.clock.monotonic()
-        for work in works:
-            self.context.stop.check()
-            self.add(batch, work)
-            if batch.chunks >= room or batch.files >= BATCH_FILES:
-                self._account(batch, started)
-                yield batch
-                batch, room = Batch(), min(room * 2, limit)
-                started = self.context.clock.monotonic()
+        with chunker(self.policy, len(works)) as documents:
+            for opened in self._opened(works, documents):
+                self._add(batch, opened, documents)
+                if batch.chunks >= room or batch.files >= BATCH_FILES:
+                    self._account(batch, started)
+                    yield batch
+                    batch, room = Batch(), min(room * 2, limit)
+                    started = self.context.clock.monotonic()
         if batch.files:
             self._account(batch, started)
             yield batch
+
+    def _opened(self, works: Sequence[Work], documents: Chunker) -> Iterator[_Opened]:
+        """The files in order; those to be chunked were put into documents, a few ahead."""
+        waiting: deque[_Opened] = deque()
+        for work in works:
+            self.context.stop.check()
+            opened = self._open(work)
+            waiting.append(opened)
+            if opened.data is not None:
+                documents.put(work.path, opened.data)
+            while waiting and (documents.full or waiting[0].data is None):
+                yield waiting.popleft()
+        yield from waiting
 
     def _account(self, batch: Batch, started: float) -> None:
         self.context.progress.total_chunks += batch.chunks
         self.context.seconds["chunk"] += self.context.clock.monotonic() - started
 
-    def add(self, batch: Batch, work: Work) -> None:
-        """Read one file and put it where it belongs."""
+    def _open(self, work: Work) -> _Opened:
         reading = open_and_read(self.root, work.path, work.seen.stamp, self.context.clock)
         if isinstance(reading, NotRead):
-            batch.failed.append(Problem(work.path, reading.kind, reading.reason))
-            return
+            return _Opened(work, problem=Problem(work.path, reading.kind, reading.reason))
         digest = hashlib.sha256(reading.data).hexdigest()
-        if work.current is not None and work.current.file_hash == digest and not work.always:
-            batch.same.append((work, self._noted(reading, digest)))
-            return
-        document = to_document(reading.data, work.path, self.policy)
-        reason = _nothing_to_store(document)
-        if reason is not None:
-            batch.skipped.append((work, self._noted(reading, digest, reason), reason))
-        elif isinstance(document, Document):
-            batch.prepared.append(Prepared(work, self._noted(reading, digest), document))
-            batch.chunks += len(document.chunks)
+        noted = Noted(reading.stamp, reading.taken_ns, digest, self.policy.fingerprint)
+        is_same = work.current is not None and work.current.file_hash == digest and not work.always
+        return _Opened(work, noted, None if is_same else reading.data)
 
-    def _noted(self, reading: Reading, digest: str, skip: NotRead | None = None) -> Noted:
-        return Noted(reading.stamp, reading.taken_ns, digest, self.policy.fingerprint, skip)
+    def _add(self, batch: Batch, opened: _Opened, documents: Chunker) -> None:
+        """Put one file where it belongs."""
+        work, noted = opened.work, opened.noted
+        if opened.problem is not None:
+            batch.failed.append(opened.problem)
+        elif noted is not None and opened.data is None:
+            batch.same.append((work, noted))
+        elif noted is not None:
+            document = documents.take()
+            reason = _nothing_to_store(document)
+            if reason is not None:
+                batch.skipped.append((work, replace(noted, skip=reason), reason))
+            elif isinstance(document, Document):
+                batch.prepared.append(Prepared(work, noted, document))
+                batch.chunks += len(document.chunks)
 
 
 def _nothing_to_store(document: Document | Undecodable) -> NotRead | None:
