@@ -1,22 +1,22 @@
-"""Reports and hits as the JSON that clients get: fields of the old tool kept, ours beside them, all bounded. Pure."""
+"""Reports as the JSON that clients get: fields of the old tool kept, ours beside them, all bounded. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from markdown_rag.facade import Json
-from markdown_rag.indexing.report import Problem, Report
-from markdown_rag.jobs.job import Job, Status
-from markdown_rag.workspaces import Searched
+from markdown_rag.indexing.report import Problem, ProblemKind, Report
+from markdown_rag.paths import Scope, is_within
 
 if TYPE_CHECKING:
     from markdown_rag.indexing.audit import Finding
     from markdown_rag.indexing.preview import Preview
-    from markdown_rag.search.answer import Hit, SearchAnswer
 
 FINDINGS = 200
+KEPT_PROBLEMS = 50
+_INDEXED_ALL_THE_SAME = frozenset({ProblemKind.WARNING, ProblemKind.STATE})
 NAMES = 20  # file names and problems that a status answer repeats; the counts are whole
 
 
@@ -66,6 +66,23 @@ def _message(report: Report) -> str:
     return "Already up to date, Nothing to index!"
 
 
+def skipped(report: Report, scope: Scope, before: Mapping[str, Any]) -> Json:
+    """What a run left out, for who asks later. before: what was known; a run over a part replaces only its part."""
+    unkept = [problem for problem in report.problems if problem.kind not in _INDEXED_ALL_THE_SAME]
+    found = {"problems": _problems(unkept, KEPT_PROBLEMS), "counts": _without_kept(report.problem_counts)}
+    if scope.recursive and not scope.path:
+        return {**found, "left_out": dict(report.left_out.most_common(NAMES)), "excluded_bytes": report.excluded_bytes}
+    others = [problem for problem in before.get("problems", []) if not is_within(problem["path"], scope.path)]
+    counts = Counter(before.get("counts", {}))
+    counts.subtract(Counter(problem["kind"] for problem in before.get("problems", []) if problem not in others))
+    counts.update(found["counts"])
+    return {**before, "problems": [*others, *found["problems"]][:KEPT_PROBLEMS], "counts": dict(+counts)}
+
+
+def _without_kept(counts: Mapping[str, int]) -> dict[str, int]:
+    return {kind: count for kind, count in counts.items() if kind not in _INDEXED_ALL_THE_SAME}
+
+
 def preview_result(preview: Preview, target: str, cost: float | None = None) -> Json:
     """What an index run would do. cost: of the tokens to embed, in US dollars, None where it is not known."""
     return {
@@ -97,52 +114,5 @@ def audit_result(findings: Sequence[Finding], target: str) -> Json:
     }
 
 
-def _problems(problems: Sequence[Problem]) -> list[Json]:
-    return [{"path": p.path, "kind": p.kind.value, "reason": p.reason} for p in problems[:NAMES]]
-
-
-def search_answer(answer: SearchAnswer, searched: Searched, active: Sequence[Job], *, explain: bool) -> Json:
-    """A search's answer. active: jobs that are indexing what was searched."""
-    found: Json = {
-        "hits": [_hit(hit, explain=explain) for hit in answer.hits],
-        "searched": searched.label + (f", scope {answer.where.scope}" if answer.where.scope else ""),
-        "files": answer.total_files,
-        "chunks": answer.total_chunks,
-    }
-    notes = [answer.empty.message] if answer.empty else []
-    notes += [note for note in (answer.degraded, *answer.notes) if note]
-    notes += [_under_way(job) for job in active[:1]]
-    if notes:
-        found["note"] = " ".join(notes)
-    if answer.degraded:
-        found["degraded"] = answer.degraded
-    return found
-
-
-def _under_way(job: Job) -> str:
-    progress = job.progress
-    if job.status is Status.QUEUED:
-        return f"Index job {job.id} is queued for this folder; what is there already was searched."
-    share = f"{progress.processed_files} of {progress.total_files} files done" if progress.total_files else "started"
-    return f"Index job {job.id} is under way ({share}); what is there already was searched."
-
-
-def _hit(hit: Hit, *, explain: bool) -> Json:
-    shown: Json = {
-        "id": hit.id,
-        "path": hit.absolute or hit.path,
-        "workspace": hit.workspace,
-        "title": hit.title,
-        "heading": hit.heading_path,
-        "lines": f"{hit.excerpt_start_line}-{hit.excerpt_end_line}",
-        "chunk_lines": f"{hit.start_line}-{hit.end_line}",
-        "score": round(hit.score, 4),
-        "freshness": hit.freshness.value,
-        "tags": list(hit.tags),
-        "aliases": list(hit.aliases),
-        "text": hit.excerpt,
-    }
-    if explain:
-        shown["parts"] = {name: round(value, 4) for name, value in hit.parts.items()}
-        shown["bytes"] = [hit.start_byte, hit.end_byte]
-    return {name: value for name, value in shown.items() if value not in ([], "")}
+def _problems(problems: Sequence[Problem], limit: int = NAMES) -> list[Json]:
+    return [{"path": p.path, "kind": p.kind.value, "reason": p.reason} for p in problems[:limit]]

@@ -12,19 +12,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from markdown_rag.answers import search_answer
+from markdown_rag.citing import list_answer, read_answer, search_answer, workspaces_answer
 from markdown_rag.errors import InputError
-from markdown_rag.facade import Json, ListCall, SearchCall
+from markdown_rag.facade import Json, LinksCall, ListCall, ReadCall, SearchCall
 from markdown_rag.jobs.job import Job
+from markdown_rag.policies import chunk_policy
 from markdown_rag.reading import Reading
 from markdown_rag.settings import Settings
 from markdown_rag.wiring import Parts
 from markdown_rag.workspaces import Searched, within_searched
 
 if TYPE_CHECKING:
+    from markdown_rag.library.passages import Continuation, PassageId
     from markdown_rag.search.catalog import Snapshot
     from markdown_rag.search.selection import Selection
-    from markdown_rag.store.base import Where
+    from markdown_rag.store.base import FileEntry, Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,79 @@ class Questions:
         searched = self._searched(call.workspace, self._parts.reading)
         return self._resolved(call.scope_path, searched) or [(searched, "")]
 
+    def read(self, call: ReadCall) -> Json:
+        """The text of a document or of a part of it, from the file where it is here, else from the index."""
+        from markdown_rag.library.passages import parse_continuation, parse_id
+        from markdown_rag.library.reader import Reader, ReadRequest
+        from markdown_rag.markdown.tokens import count
+
+        reading = self._parts.reading
+        passage, continuation = parse_id(call.id), parse_continuation(call.continue_from)
+        if (call.id and not passage) or (call.continue_from and not continuation):
+            raise InputError("That is no id or continuation.", "Pass one as an answer gave it, or a path.")
+        request = ReadRequest(
+            entry=self._document(reading, call, passage or continuation),
+            passage=None if continuation else passage,
+            continuation=continuation,
+            heading=call.heading,
+            lines=call.lines,
+            before=call.before,
+            after=call.after,
+            section=call.section,
+            reconstruct=call.reconstruct,
+            max_tokens=call.max_tokens,
+        )
+        root = self._parts.root_of(request.entry.workspace)
+        reader = Reader(reading.store, reading.catalog, chunk_policy(self._settings))
+        return read_answer(reader.read(request, root), root, count)
+
+    def _document(
+        self, reading: Reading, call: ReadCall | LinksCall, named: PassageId | Continuation | None
+    ) -> FileEntry:
+        """The document a call means. Raises InputError."""
+        from markdown_rag.library.finding import by_digest, by_path
+
+        if named is not None:
+            entry = by_digest(reading.catalog.snapshot(), named.file) or by_digest(reading.catalog.fresh(), named.file)
+            if entry is None:
+                raise InputError(
+                    "The document of this id is not in the index any more: it was deleted or renamed.",
+                    "Search again, or name it by path; list_documents shows what is indexed.",
+                )
+            return entry
+        if not call.path.strip():
+            raise InputError("Nothing is named to read.", "Pass the id of a hit, or the path of a document.")
+        searched = self._searched(call.workspace, reading)
+        searched, path = within_searched(searched, call.path.strip(), self._parts.workspaces.all(), "path")
+        return by_path(reading.catalog.fresh(searched.ids), searched.ids, path)
+
+    def list_documents(self, call: ListCall) -> Json:
+        """What is indexed, by folder, and what was left out."""
+        from markdown_rag.library.listing import page_of
+
+        reading = self._parts.reading
+        asked = self._asked(reading, call, (call.path,))
+        ids = {entry.workspace for entry in asked.snapshot.select(asked.everything)}
+        if len(asked.searched.ids) != 1 and len(ids) != 1:
+            return workspaces_answer(self._workspaces(asked.snapshot))
+        (workspace,) = ids or asked.searched.ids
+        root = self._parts.root_of(workspace)
+        entries = asked.snapshot.select(asked.where)
+        filtered = bool(asked.selection.tags or asked.selection.conditions)
+        page = page_of(
+            entries,
+            asked.everything.scope,
+            recursive=call.recursive or filtered,
+            after=call.after,
+            limit=call.limit,
+            fits=_room(call.max_tokens),
+        )
+        found = list_answer(
+            page, asked.everything.scope, asked.searched, self._parts.workspaces.skipped(workspace), root
+        )
+        reason = "" if entries else self._why_empty(asked)
+        return {**found, "note": reason} if reason else found
+
     def _asked(self, reading: Reading, call: SearchCall | ListCall, scopes: Sequence[str]) -> Asked:
         """What a call means. Raises InputError, WorkspaceError."""
         from markdown_rag.search.selection import Place, narrowed, select
@@ -94,8 +169,39 @@ class Questions:
         known = self._parts.workspaces.all()
         return [within_searched(searched, text.strip(), known) for text in given if text.strip()]
 
+    def _why_empty(self, asked: Asked) -> str:
+        from markdown_rag.search.emptiness import explain
+        from markdown_rag.search.selection import explain_nothing
+
+        reason = explain_nothing(asked.selection, asked.snapshot.select(asked.everything))
+        return reason or explain(asked.snapshot, asked.where).message
+
+    def _workspaces(self, snapshot: Snapshot) -> list[Json]:
+        """Every workspace that has documents, with their number."""
+        roots = {workspace.id: str(workspace.root) for workspace in self._parts.workspaces.all()}
+        rows: dict[str, Json] = {}
+        for entry in snapshot.files.values():
+            blank = {"workspace": entry.workspace, "path": roots.get(entry.workspace, ""), "files": 0, "chunks": 0}
+            row = rows.setdefault(entry.workspace, blank)
+            row["files"] += 1
+            row["chunks"] += entry.chunk_count
+        return sorted(rows.values(), key=lambda row: (row["path"], row["workspace"]))
+
     def _jobs_of(self, searched: Searched) -> list[Job]:
         return [job for job in self._parts.queue.active() if concerns(job, searched)]
+
+
+def _room(max_tokens: int) -> Callable[[FileEntry], bool]:
+    """Whether one more document has room in a list of so many tokens, by its length: four bytes are about a token."""
+    left = 4 * max(200, max_tokens)
+
+    def fits(entry: FileEntry) -> bool:
+        nonlocal left
+        names = (entry.path, entry.title, *entry.tags, *entry.aliases)
+        left -= 120 + sum(len(name.encode("utf-8", "replace")) for name in names)
+        return left > 0
+
+    return fits
 
 
 def _widened(searched: Searched, named: Sequence[Searched]) -> Searched:

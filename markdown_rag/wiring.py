@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from markdown_rag.answers import job_result
+from markdown_rag.answers import job_result, skipped
 from markdown_rag.clock import Clock, StopSignal, SystemClock
 from markdown_rag.database import Database
 from markdown_rag.errors import EmbeddingError, FastRagError, StateError
@@ -129,6 +129,7 @@ class Parts:
             stop=stop,
         )
         self.reading.catalog.forget()
+        self.workspaces.keep_skipped(request.scope.workspace.id, lambda known: skipped(report, request.scope, known))
         return job_result(report, self.cost(report.tokens))
 
     def cost(self, tokens: int) -> float | None:

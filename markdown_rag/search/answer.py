@@ -23,7 +23,8 @@ class Mode(StrEnum):
 class SearchRequest:
     """A question. k: hits wanted, 1 to 50 (more is cut to 50 and said). where: what may be found.
 
-    per_file: hits of one file, None for the policy's. mode: which legs are asked.
+    per_file: hits of one file, None for the policy's. mode: which legs are asked. diverse: hits that say different
+    things come first.
     """
 
     query: str
@@ -31,6 +32,7 @@ class SearchRequest:
     where: Where = EVERYTHING
     per_file: int | None = None
     mode: Mode = Mode.HYBRID
+    diverse: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ class Hit:
     """A cited passage.
 
     path: relative to its workspace; absolute: on this machine, "" where the workspace is elsewhere. heading_path:
-    "A › B". start_line, end_line: the chunk in the file; the excerpt's own lines beside them; all 1-based, inclusive.
+    "A › B". start_line, end_line: the chunk in the file; the excerpt's own lines beside them; all 1-based, inclusive,
+    and where the text stands now if it moved; indexed_line: where the chunk began when it was indexed.
     start_byte, end_byte: the chunk in the file, end exclusive. score: 0 to 1, comparable between queries. parts: what
     it and the order are made of (coverage, similarity, and the ranking's lexical, dense, title and order).
     """
@@ -50,6 +53,7 @@ class Hit:
     title: str
     heading_path: str
     ord: int
+    text_hash: str
     start_line: int
     end_line: int
     start_byte: int
@@ -64,6 +68,7 @@ class Hit:
     score: float
     parts: Mapping[str, float]
     freshness: Freshness
+    indexed_line: int
 
 
 class EmptyReason(StrEnum):
@@ -72,6 +77,7 @@ class EmptyReason(StrEnum):
     NOTHING_INDEXED = "nothing_indexed"
     UNKNOWN_SCOPE = "unknown_scope"
     NO_MATCH = "no_match"
+    NOTHING_RELEVANT = "nothing_relevant"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,8 @@ class SearchAnswer:
     """Hits, best first, and what was searched.
 
     total_files, total_chunks: what the scope holds (a few seconds old at most). more: there are further hits behind
-    the last. best_score: of the surest hit, 0 without one. degraded: which way of searching
+    the last. best_score: of the surest hit, or where none is
+    relevant of the surest chunk that is not shown; 0 without one. degraded: which way of searching
     was not used and why, "" if none. notes: what was cut or could not be checked. empty: set when there is no hit.
     seconds: how long it took.
     """

@@ -20,50 +20,65 @@ from markdown_rag.search.parts import take_turns
 from markdown_rag.search.policy import SearchPolicy
 from markdown_rag.search.query import Query
 from markdown_rag.search.ranking import Placed
+from markdown_rag.search.relevance import DenseScale, nothing_relevant
 from markdown_rag.store.base import Match, Where
 
 
 @dataclass(frozen=True, slots=True)
+class Collected:
+    """Chunks best first. more: there are others behind them. passed_over: what was found where none is relevant."""
+
+    placed: list[Placed]
+    more: bool
+    passed_over: list[Placed] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class Collector:
-    """What one search is made of. spread: see ranking.score_chunks."""
+    """What one search is made of."""
 
     legs: Legs
     catalog: Catalog
     query: Query
     policy: SearchPolicy
     places: Places
-    spread: float
+    scale: DenseScale
 
-    def collect(self, where: Where, k: int) -> tuple[list[Placed], bool]:
-        """The best k chunks in their final order, and whether there are more behind them."""
+    def collect(self, where: Where, k: int) -> Collected:
+        """The best k chunks in their final order."""
         page, asked, limit = _Page(self.policy.per_file), where, self.policy.candidates(k)
         while True:
-            placed, exhausted = self._round(asked, limit)
+            placed, exhausted, relevant = self._round(asked, limit)
+            if not relevant and not page.placed:
+                return Collected([], more=False, passed_over=placed)
             grew = page.add(placed, self.places.identity)
             stuck = not grew and limit >= self.policy.max_candidates
             if len(page.placed) >= k or exhausted or stuck:
-                return page.placed[:k], len(page.placed) > k or not exhausted
+                return Collected(page.placed[:k], more=len(page.placed) > k or not exhausted)
             # One file may fill both lists however long they are, so files that have all their hits are left out.
             full = page.full_paths(self.catalog.snapshot(where.workspaces).files)
             asked = replace(where, exclude_paths=(*where.exclude_paths, *full))
             limit = min(2 * limit, self.policy.max_candidates)
 
-    def _round(self, where: Where, limit: int) -> tuple[list[Placed], bool]:
+    def _round(self, where: Where, limit: int) -> tuple[list[Placed], bool, bool]:
+        """All candidates in order, whether there are no others, and whether any of them is relevant."""
         found = one_workspace_a_file(settled(self.legs, self.catalog, where, limit), self.places.identity)
         candidates = ranking.gather(self.query, found.dense, found.lexical)
-        scored = ranking.score_chunks(self.query, candidates, self.policy, self.spread)
-        return ranking.rank(scored, self.policy, self.places.identity), found.exhausted
+        scored = ranking.score_chunks(self.query, candidates, self.policy, self.scale.spread)
+        near = [candidate.dense for candidate in candidates if candidate.dense is not None]
+        relevant = not nothing_relevant(scored.trust, near, self.scale, self.policy.floor)
+        return ranking.rank(scored, self.policy, self.places.identity), found.exhausted, relevant
 
 
-def in_turn(
-    answers: Sequence[tuple[list[Placed], bool]], policy: SearchPolicy, places: Places, k: int
-) -> tuple[list[Placed], bool]:
-    """The best k chunks of the answers to a question's parts, each part in its turn, and whether there are more."""
+def in_turn(answers: Sequence[Collected], policy: SearchPolicy, places: Places, k: int) -> Collected:
+    """The best k chunks of the answers to a question's parts, each part in its turn."""
     if len(answers) == 1:
         return answers[0]
     page = _Page(policy.per_file)
-    page.add(take_turns([placed for placed, _ in answers]), places.identity)
-    return page.placed[:k], len(page.placed) > k or any(more for _, more in answers)
+    page.add(take_turns([answer.placed for answer in answers]), places.identity)
+    more = len(page.placed) > k or any(answer.more for answer in answers)
+    passed_over = [] if page.placed else [item for answer in answers for item in answer.passed_over]
+    return Collected(page.placed[:k], more, passed_over)
 
 
 @dataclass(slots=True)

@@ -32,6 +32,16 @@ def explain(snapshot: Snapshot, where: Where) -> Empty:
     )
 
 
+def nothing_relevant(snapshot: Snapshot, where: Where, best_score: float) -> Empty:
+    """The answer to a query about something else."""
+    chunks = sum(entry.chunk_count for entry in snapshot.select(where))
+    return Empty(
+        EmptyReason.NOTHING_RELEVANT,
+        f"Nothing relevant among {chunks:,} chunks: the surest one scores {best_score:.2f} of 1 and none stands out. "
+        "Ask in other words or by an exact name, or search elsewhere.",
+    )
+
+
 def nearest_scope(snapshot: Snapshot, scope: str) -> str:
     """The indexed folder or file most like a scope that holds nothing, or "".
 

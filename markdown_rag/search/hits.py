@@ -8,7 +8,7 @@ from pathlib import Path
 
 from markdown_rag.search.answer import Hit
 from markdown_rag.search.excerpt import excerpt
-from markdown_rag.search.freshness import freshness
+from markdown_rag.search.freshness import Freshness, standing
 from markdown_rag.search.policy import SearchPolicy
 from markdown_rag.search.ranking import Placed
 from markdown_rag.search.relevance import DenseScale, relevance
@@ -44,6 +44,15 @@ def make_hit(item: Placed, places: Places, policy: SearchPolicy, scale: DenseSca
     """The hit of a placed chunk. Reads the file to tell whether it changed."""
     match = item.match
     shown = excerpt(match.text, match.start_line, item.weights, policy.excerpt_bytes)
+    now = standing(
+        places.root(match.workspace),
+        match.path,
+        match.file_hash,
+        policy.hash_bytes,
+        text=match.text,
+        start_line=match.start_line,
+    )
+    shift = now.start_line - match.start_line if now.freshness is Freshness.MOVED else 0
     return Hit(
         id=match.id,
         workspace=match.workspace,
@@ -52,20 +61,22 @@ def make_hit(item: Placed, places: Places, policy: SearchPolicy, scale: DenseSca
         title=match.title,
         heading_path=match.heading_path,
         ord=match.ord,
-        start_line=match.start_line,
-        end_line=match.end_line,
+        text_hash=match.text_hash,
+        start_line=match.start_line + shift,
+        end_line=match.end_line + shift,
         start_byte=match.start_byte,
         end_byte=match.end_byte,
         excerpt=shown.text,
-        excerpt_start_line=shown.start_line,
-        excerpt_end_line=shown.end_line,
+        excerpt_start_line=shown.start_line + shift,
+        excerpt_end_line=shown.end_line + shift,
         excerpt_cut=shown.before or shown.after,
         tags=match.tags,
         aliases=match.aliases,
         properties=match.properties,
         score=relevance(item.chunk.coverage, item.chunk.candidate.dense, scale),
         parts=_parts(item),
-        freshness=freshness(places.root(match.workspace), match.path, match.file_hash, policy.hash_bytes),
+        freshness=now.freshness,
+        indexed_line=match.start_line,
     )
 
 

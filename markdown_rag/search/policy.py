@@ -42,8 +42,9 @@ class SearchPolicy:
     identifier_dense: the weights of the name as written and of similarity in them. identifier_coordination: their
     keyword part counts by what the chunk holds.
 
-    Of the answer. floor: hits that are less sure than this are not shown (0 = all are), unless they hold most of the
-    words. diverse: how far a hit that resembles an earlier one is put back, 0 to 1. excerpt_bytes: UTF-8 bytes of an
+    Of the answer. floor: a query whose words are trusted no more than this may have no answer at all, if no chunk is
+    nearer to it than the others (relevance.nothing_relevant); below 0 = every query is answered. likeness_cost: what a
+    hit loses for resembling an earlier one, where a diverse answer was asked for. excerpt_bytes: UTF-8 bytes of an
     excerpt. hash_bytes: the largest file that is read to tell whether it changed. threads: keyword searches that run
     beside their dense ones at the same time, over all callers.
     """
@@ -76,8 +77,8 @@ class SearchPolicy:
     identifier_exact: float = 1.0
     identifier_dense: float = 0.001
     identifier_coordination: bool = True
-    floor: float = 0.0
-    diverse: float = 0.0
+    floor: float = 0.2
+    likeness_cost: float = 0.5
     excerpt_bytes: int = 700
     hash_bytes: int = 16 * 1024 * 1024
     threads: int = 8
@@ -89,7 +90,7 @@ class SearchPolicy:
     def one_leg(self) -> SearchPolicy:
         """The same without the steps that are ours: what a leg alone answers, to compare with."""
         bare = replace(self, title_weight=0.0, exact_name=0.0, opening_weight=0.0, phrase_weight=0.0, second_chunk=0.0)
-        return replace(bare, coordination=0.0, identifier_words=0, messages=False, parts=1, floor=0.0)
+        return replace(bare, coordination=0.0, identifier_words=0, messages=False, parts=1, floor=-1.0)
 
 
 RECIPE = SearchPolicy(
@@ -107,4 +108,5 @@ RECIPE = SearchPolicy(
     coordination=0.0,
     identifier_exact=0.0,
     identifier_coordination=False,
+    floor=-1.0,
 )

@@ -14,16 +14,20 @@ from dataclasses import replace
 from markdown_rag.clock import Clock
 from markdown_rag.errors import InputError
 from markdown_rag.search import emptiness
-from markdown_rag.search.answer import Hit, Mode, SearchAnswer, SearchRequest
-from markdown_rag.search.catalog import Catalog
-from markdown_rag.search.collecting import Collector, in_turn
+from markdown_rag.search.answer import Empty, Hit, Mode, SearchAnswer, SearchRequest
+from markdown_rag.search.catalog import Catalog, Snapshot
+from markdown_rag.search.collecting import Collected, Collector, in_turn
+from markdown_rag.search.diversity import diversify
 from markdown_rag.search.freshness import Freshness
 from markdown_rag.search.hits import Places, Roots, make_hit
 from markdown_rag.search.legs import Legs, QueryVectors
 from markdown_rag.search.policy import MAX_K, SearchPolicy
 from markdown_rag.search.query import Query, prepare
-from markdown_rag.search.relevance import dense_scale
-from markdown_rag.store.base import Store
+from markdown_rag.search.ranking import Placed
+from markdown_rag.search.relevance import dense_scale, relevance
+from markdown_rag.store.base import Store, Where
+
+_CHOICE = 4  # times k: what a diverse answer is chosen from
 
 __all__ = ["Hit", "SearchAnswer", "SearchPolicy", "SearchRequest", "Searcher"]
 
@@ -65,8 +69,11 @@ class Searcher:
         query, k = prepare(request.query, policy), min(request.k, MAX_K)
         places = Places(self._roots)
         collectors = [self._collector(asked, request, policy, places) for asked in query.parts or (query,)]
-        placed, more = in_turn([collector.collect(request.where, k) for collector in collectors], policy, places, k)
+        wanted = k * _CHOICE if request.diverse else k
+        found = in_turn([one.collect(request.where, wanted) for one in collectors], policy, places, wanted)
+        placed = diversify(found.placed, k, policy.likeness_cost) if request.diverse else found.placed
         hits = tuple(make_hit(item, places, policy, self._scale) for item in placed)
+        best = max((hit.score for hit in hits), default=self._surest(found.passed_over))
         workspaces = request.where.workspaces
         snapshot = self._catalog.snapshot(workspaces) if hits else self._catalog.fresh(workspaces)
         files, chunks = snapshot.totals(request.where)
@@ -76,17 +83,21 @@ class Searcher:
             where=request.where,
             total_files=files,
             total_chunks=chunks,
-            more=more,
-            best_score=max((hit.score for hit in hits), default=0.0),
-            degraded=next((found for collector in collectors if (found := collector.legs.degraded)), ""),
+            more=found.more or len(found.placed) > len(placed),
+            best_score=best,
+            degraded=next((one.legs.degraded for one in collectors if one.legs.degraded), ""),
             notes=tuple(_notes(request.k, query, hits)),
-            empty=None if hits else emptiness.explain(snapshot, request.where),
+            empty=None if hits else _empty(found, snapshot, request.where, best),
             seconds=self._clock.monotonic() - started,
         )
 
     def _collector(self, query: Query, request: SearchRequest, policy: SearchPolicy, places: Places) -> Collector:
         legs = Legs(self._store, self._embeddings, query, self._pool, request.mode)
-        return Collector(legs, self._catalog, query, policy, places, self._scale.spread)
+        return Collector(legs, self._catalog, query, policy, places, self._scale)
+
+    def _surest(self, placed: Iterable[Placed]) -> float:
+        scores = (relevance(item.chunk.coverage, item.chunk.candidate.dense, self._scale) for item in placed)
+        return max(scores, default=0.0)
 
     def _policy_of(self, request: SearchRequest) -> SearchPolicy:
         policy = self._policy if request.mode is Mode.HYBRID else self._policy.one_leg()
@@ -95,6 +106,12 @@ class Searcher:
     def close(self) -> None:
         """End the threads. Safe to call twice."""
         self._pool.shutdown(wait=True)
+
+
+def _empty(found: Collected, snapshot: Snapshot, where: Where, best: float) -> Empty:
+    if found.passed_over:
+        return emptiness.nothing_relevant(snapshot, where, best)
+    return emptiness.explain(snapshot, where)
 
 
 def _notes(asked_k: int, query: Query, hits: Iterable[Hit]) -> Iterable[str]:

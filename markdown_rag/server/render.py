@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Container, Mapping
 from typing import Any
 
 from markdown_rag.errors import FastRagError
 
+_SEAL = 4  # characters; a word of any length serves, since it is chosen to be in none of the texts
 NOTHING = "No meaningful results found."
 
 
@@ -24,6 +26,9 @@ def failure(error: FastRagError, fields: Container[str]) -> dict[str, Any]:
         "cancelled": False,
         "cleared": False,
         "hits": [],
+        "text": "",
+        "folders": [],
+        "documents": [],
     }
     return {name: value for name, value in structured.items() if name in fields}
 
@@ -34,17 +39,17 @@ def search_text(structured: Mapping[str, Any]) -> str:
     note = structured.get("note", "")
     if not hits:
         return f"{NOTHING} {note}".strip()
-    blocks = [_hit(hit) for hit in hits]
+    seal = seal_of(*(hit["text"] for hit in hits))
+    blocks = [_hit(hit, seal) for hit in hits]
     return "\n---\n".join(blocks) + (f"\n---\n{note}" if note else "")
 
 
-def _hit(hit: Mapping[str, Any]) -> str:
+def _hit(hit: Mapping[str, Any], seal: str) -> str:
     name = hit["path"].rsplit("/", 1)[-1]
-    freshness = hit.get("freshness", "fresh")
     lines = [
         f"File: **{name}** (relevance: {100 * hit['score']:.1f}%)",
         f"Path: `{hit['path']}`",
-        f"Lines: {hit['lines']}" + ("" if freshness == "fresh" else f" ({freshness})"),
+        f"Lines: {hit['lines']}{_standing(hit)}",
     ]
     if heading := hit.get("heading"):
         lines.append(f"Heading: {heading}")
@@ -55,4 +60,81 @@ def _hit(hit: Mapping[str, Any]) -> str:
             lines.append(f"{label}: {', '.join(values)}")
     if parts := hit.get("parts"):
         lines.append("Parts: " + ", ".join(f"{name} {value:.3f}" for name, value in parts.items()))
-    return "\n".join([*lines, "---", f"Text: {hit['text']}", "---"])
+    lines.append(f"Id: {hit['id']}")
+    return "\n".join([*lines, "---", f"Text: {framed(hit['text'], seal)}", "---"])
+
+
+def _standing(found: Mapping[str, Any]) -> str:
+    """What became of a passage, in brackets, "" for a fresh one."""
+    freshness = found.get("freshness", "fresh")
+    if freshness == "fresh":
+        return ""
+    was = f", was {found['moved_from']}" if found.get("moved_from") else ""
+    return f" ({freshness}{was})"
+
+
+def read_text(found: Mapping[str, Any]) -> str:
+    """Text from a document: a line on where it stands, the framed text, what else is to be known."""
+    where = f"Path: `{found['path']}`"
+    if found.get("lines"):
+        where += f", lines {found['lines']} of {found['total_lines']}{_standing(found)}"
+    facts = [where, *(f"{label}: {found[key]}" for label, key in _READ_FACTS if found.get(key))]
+    if tags := found.get("tags"):
+        facts.append(f"Tags: {', '.join(tags)}")
+    facts.append(f"Source: {found['source']}, {found['tokens']} tokens, {found['uri']}")
+    if "bytes" in found:
+        first, end = found["bytes"]
+        exact = "exact" if found["exact"] else "not exact"
+        stale = "stale" if found["stale"] else "not stale"
+        facts.append(f"Bytes: {first}-{end}, sha256 {found.get('sha256', 'not known')}, {exact}, {stale}")
+    if found["text"]:
+        facts.append(framed(found["text"], seal_of(found["text"])))
+    if note := found.get("note"):
+        facts.append(note)
+    if outline := found.get("outline"):
+        facts.append("Outline:\n" + "\n".join(outline))
+    return "\n".join(facts)
+
+
+_READ_FACTS = (("Title", "title"), ("Heading", "heading"))
+
+
+def seal_of(*texts: str) -> str:
+    """A word that none of the texts holds, so that none can close the frame it is quoted in. The same for the same."""
+    digest = hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()
+    while any(digest[:_SEAL] in text for text in texts):
+        digest = hashlib.sha256(digest.encode()).hexdigest()
+    return digest[:_SEAL]
+
+
+def framed(text: str, seal: str) -> str:
+    """Text of a document, between marks that say it is quoted."""
+    return f"<quoted {seal}>\n{text}\n</quoted {seal}>"
+
+
+def list_text(found: Mapping[str, Any]) -> str:
+    """A list of what is indexed, one line for each."""
+    lines = [f"{found.get('path') or '/'} of {found['searched']}: {found['files']} documents, {found['chunks']} chunks"]
+    for workspace in found.get("workspaces", ()):
+        place = workspace["path"] or "another machine"
+        lines.append(f"workspace {workspace['workspace']} ({place}): {workspace['files']} documents")
+    lines += [f"{each['path']}/  {each['files']} documents, {each['chunks']} chunks" for each in found["folders"]]
+    lines += [_document(document) for document in found["documents"]]
+    lines += _skipped(found.get("skipped", {}))
+    return "\n".join([*lines, found["note"]] if found.get("note") else lines)
+
+
+def _document(found: Mapping[str, Any]) -> str:
+    facts = [found["path"], found.get("title", ""), f"{found['chunks']} chunks"]
+    facts += [f"#{tag}" for tag in found.get("tags", ())]
+    facts += [f"alias {alias}" for alias in found.get("aliases", ())]
+    facts += [f"{word} {found[word]}" for word in ("changed", "indexed") if found.get(word)]
+    return " | ".join(fact for fact in facts if fact)
+
+
+def _skipped(told: Mapping[str, Any]) -> list[str]:
+    if not told:
+        return []
+    counts = {**told.get("by_rule", {}), **told.get("by_reason", {})}
+    lines = [f"Left out ({told.get('told_at', '')[:16]}): " + ", ".join(f"{n} by {why}" for why, n in counts.items())]
+    return lines + [f"  {problem['path']}: {problem['reason']}" for problem in told.get("examples", ())]

@@ -10,7 +10,7 @@ from markdown_rag.embeddings.local import DIMENSION, MODEL
 from markdown_rag.search.relevance import DenseScale, dense_scale, relevance
 from markdown_rag.store.base import Model
 
-SCALE = DenseScale(low=0.1, high=0.6, spread=0.2)
+SCALE = DenseScale(low=0.1, high=0.6, spread=0.2, peak=0.1)
 SHARE = st.floats(0, 1)
 SIMILARITY = st.none() | st.floats(-1, 1)
 

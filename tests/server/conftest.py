@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
+from mcp import Client
+from mcp.types import CallToolResult
 
 from markdown_rag.app import App
+from markdown_rag.server.tools import create_server
 from markdown_rag.settings import load_settings
 from markdown_rag.wiring import Parts
 
@@ -34,3 +39,48 @@ def app(state_dir: Path, vault: Path) -> Iterator[App]:
     parts = Parts(settings)
     yield App(parts, settings, vault)
     parts.close()
+
+
+class Agent:
+    """A client of a server, asked one call at a time: structure, text, whether it is an error."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def ask(self, tool: str, **arguments: Any) -> tuple[dict[str, Any], str, bool]:
+        result: CallToolResult = await self.client.call_tool(tool, arguments)
+        assert result.structured_content is not None, result.content
+        return dict(result.structured_content), result.content[0].text, bool(result.is_error)  # type: ignore[union-attr]
+
+    async def index(self, folder: Path, **arguments: Any) -> dict[str, Any]:
+        accepted, _, _ = await self.ask("index_documents", current_working_directory=str(folder), **arguments)
+        status: dict[str, Any] = {}
+        while status.get("status") not in {"succeeded", "failed", "cancelled"}:
+            status, _, _ = await self.ask("get_index_status", job_id=accepted["job_id"], wait_seconds=25)
+        assert status["status"] == "succeeded", status
+        return status
+
+    async def hit(self, query: str, **arguments: Any) -> dict[str, Any]:
+        found, _, _ = await self.ask("search_documents", query=query, k=1, **arguments)
+        (hit,) = found["hits"]
+        return dict(hit)
+
+    async def read(self, **arguments: Any) -> dict[str, Any]:
+        found, text, failed = await self.ask("read_document", **arguments)
+        assert not failed, text
+        return found
+
+
+@pytest.fixture
+def talk(app: App) -> Callable[[Callable[[Agent], Awaitable[None]]], None]:
+    """Runs a conversation with a server over the app."""
+
+    def run(conversation: Callable[[Agent], Awaitable[None]]) -> None:
+        async def within() -> None:
+            with anyio.fail_after(120):
+                async with Client(create_server(app)) as client:
+                    await conversation(Agent(client))
+
+        anyio.run(within)
+
+    return run

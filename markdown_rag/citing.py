@@ -1,0 +1,195 @@
+"""Hits, texts, lists and links as the JSON that clients get: each fact once, all of it bounded. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from markdown_rag.clock import iso
+from markdown_rag.facade import Json
+from markdown_rag.jobs.job import Job, Status
+from markdown_rag.library.passages import passage_id
+from markdown_rag.workspaces import Searched
+
+if TYPE_CHECKING:
+    from markdown_rag.library.listing import Page
+    from markdown_rag.library.reader import ReadAnswer
+    from markdown_rag.search.answer import Hit, SearchAnswer
+    from markdown_rag.store.base import FileEntry
+
+NAMES = 20
+HEADING_JOIN = " › "
+
+
+def document_uri(workspace: str, path: str) -> str:
+    """The resource that holds a whole document."""
+    return f"docs://{quote(workspace, safe='')}/{quote(path.encode('utf-8', 'surrogateescape'))}"
+
+
+def search_answer(answer: SearchAnswer, searched: Searched, active: Sequence[Job], *, explain: bool) -> Json:
+    """A search's answer. active: jobs that are indexing what was searched."""
+    found: Json = {
+        "hits": [_hit(hit, explain=explain) for hit in answer.hits],
+        "searched": searched.label + (f", scope {answer.where.scope}" if answer.where.scope else ""),
+        "files": answer.total_files,
+        "chunks": answer.total_chunks,
+    }
+    notes = [answer.empty.message] if answer.empty else []
+    notes += [note for note in (answer.degraded, *answer.notes) if note]
+    notes += [_under_way(job) for job in active[:1]]
+    if notes:
+        found["note"] = " ".join(notes)
+    if answer.degraded:
+        found["degraded"] = answer.degraded
+    if active:
+        found["indexed_percent"] = active[0].progress.percent
+    return found
+
+
+def _under_way(job: Job) -> str:
+    progress = job.progress
+    if job.status is Status.QUEUED:
+        return f"Index job {job.id} is queued for this folder; what is there already was searched."
+    done = f"{progress.processed_files} of {progress.total_files} files done, {progress.percent:g} %"
+    share = done if progress.total_files else "started"
+    return f"Index job {job.id} is under way ({share}); what is there already was searched."
+
+
+def _hit(hit: Hit, *, explain: bool) -> Json:
+    moved = hit.indexed_line != hit.start_line
+    shown: Json = {
+        "id": passage_id(hit.workspace, hit.path, hit.ord, hit.text_hash),
+        "path": hit.absolute or hit.path,
+        "workspace": hit.workspace,
+        "title": hit.title,
+        "heading": hit.heading_path,
+        "lines": f"{hit.excerpt_start_line}-{hit.excerpt_end_line}",
+        "chunk_lines": f"{hit.start_line}-{hit.end_line}",
+        "moved_from": f"{hit.indexed_line}-{hit.indexed_line + hit.end_line - hit.start_line}" if moved else "",
+        "score": round(hit.score, 4),
+        "freshness": hit.freshness.value,
+        "tags": list(hit.tags),
+        "aliases": list(hit.aliases),
+        "uri": document_uri(hit.workspace, hit.path),
+        "text": hit.excerpt,
+    }
+    if explain:
+        shown["parts"] = {name: round(value, 4) for name, value in hit.parts.items()}
+        shown["bytes"] = [hit.start_byte, hit.end_byte]
+    return _without_blanks(shown)
+
+
+def read_answer(answer: ReadAnswer, root: Path | None, tokens: Callable[[str], int]) -> Json:
+    """Text with what is to be known of it. root: of its workspace on this machine."""
+    entry, proof = answer.entry, answer.proof
+    shown: Json = {
+        "path": str(root / entry.path) if root else entry.path,
+        "workspace": entry.workspace,
+        "title": entry.title,
+        "heading": HEADING_JOIN.join(answer.heading),
+        "lines": f"{answer.start_line}-{answer.end_line}" if answer.text else "",
+        "total_lines": answer.total_lines,
+        "moved_from": f"{answer.was_lines[0]}-{answer.was_lines[1]}" if answer.was_lines else "",
+        "freshness": answer.freshness.value,
+        "stale": answer.stale,
+        "source": answer.source,
+        "tags": list(entry.tags),
+        "uri": document_uri(entry.workspace, entry.path),
+        "text": proof.text if proof else answer.text,
+        "tokens": tokens(answer.text),
+        "outline": list(answer.outline),
+    }
+    if proof:
+        shown |= {"bytes": [proof.start_byte, proof.end_byte], "sha256": proof.sha256, "exact": proof.exact}
+    notes = list(answer.notes)
+    if proof and not proof.exact:
+        notes.append("The file's exact bytes cannot be given as text from here; sha256, where given, is of the bytes.")
+    if answer.continuation:
+        shown["continue_from"] = str(answer.continuation)
+        notes.append(
+            f"Cut after line {answer.end_line}: call read_document(continue_from={str(answer.continuation)!r}) for the "
+            "rest, or ask for lines or a heading of the outline."
+        )
+    return _without_blanks({**shown, "note": " ".join(notes)}, keep=("text",))
+
+
+def list_answer(page: Page, folder: str, searched: Searched, skipped: Mapping[str, Any], root: Path | None) -> Json:
+    """A page of a folder, and what the latest run left out of the workspace."""
+    shown: Json = {
+        "searched": searched.label,
+        "path": folder,
+        "files": page.total_files,
+        "chunks": page.total_chunks,
+        "folders": [{"path": each.path, "files": each.files, "chunks": each.chunks} for each in page.folders],
+        "documents": [_document(entry, root) for entry in page.files],
+        "skipped": _skipped(skipped, folder),
+    }
+    if page.after:
+        shown["after"] = page.after
+        shown["note"] = (
+            f"{len(page.files)} of {page.listed} documents are named; pass after={page.after!r} for the next page."
+        )
+    return _without_blanks(shown, keep=("folders", "documents"))
+
+
+def workspaces_answer(rows: Sequence[Json]) -> Json:
+    """Which workspaces there are, where a list was not asked for one."""
+    note = (
+        "Pass workspace= one of these to list its documents." if rows else "Nothing is indexed; call index_documents."
+    )
+    files, chunks = (sum(row[name] for row in rows) for name in ("files", "chunks"))
+    return {
+        "searched": "all workspaces",
+        "files": files,
+        "chunks": chunks,
+        "workspaces": list(rows),
+        "folders": [],
+        "documents": [],
+        "note": note,
+    }
+
+
+def _document(entry: FileEntry, root: Path | None) -> Json:
+    shown = {
+        "path": entry.path,
+        "title": entry.title,
+        "tags": list(entry.tags),
+        "aliases": list(entry.aliases),
+        "chunks": entry.chunk_count,
+        "changed": _changed(entry, root),
+        "indexed": _day(entry.gen / 1e9),
+    }
+    return _without_blanks(shown)
+
+
+def _changed(entry: FileEntry, root: Path | None) -> str:
+    """When the file last changed on disk, "" where that cannot be told."""
+    if root is None:
+        return ""
+    try:
+        return _day((root / entry.path).lstat().st_mtime)
+    except (OSError, ValueError):
+        return ""
+
+
+def _day(seconds: float) -> str:
+    return (iso(seconds) or "")[:16]
+
+
+def _skipped(told: Mapping[str, Any], folder: str) -> Json:
+    """What was left out, by reason; single files only where they lie in the folder."""
+    prefix = f"{folder}/" if folder else ""
+    problems = [problem for problem in told.get("problems", []) if f"{problem['path']}/".startswith(prefix)]
+    shown = {
+        "by_rule": told.get("left_out", {}),
+        "by_reason": told.get("counts", {}),
+        "examples": problems[:NAMES],
+        "told_at": told.get("told_at") if told.get("left_out") or told.get("counts") else "",
+    }
+    return {name: value for name, value in shown.items() if value}
+
+
+def _without_blanks(shown: Json, keep: Sequence[str] = ()) -> Json:
+    return {name: value for name, value in shown.items() if name in keep or value not in ([], "", {}, None)}

@@ -1,0 +1,62 @@
+"""Which document is meant: a path, a name or a passage's file to an entry of the catalog. Pure.
+
+Only what is indexed can be named, so nothing outside the workspaces, and nothing left out of the index, can be read.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from markdown_rag.errors import InputError
+from markdown_rag.library.passages import file_digest
+from markdown_rag.paths import nfc
+from markdown_rag.search.catalog import Snapshot
+from markdown_rag.store.base import FileEntry
+
+NEAREST = 3
+
+
+def by_digest(snapshot: Snapshot, digest: str) -> FileEntry | None:
+    """The file that a passage's id names, None where it is not indexed any more."""
+    return next((entry for (id_, path), entry in snapshot.files.items() if file_digest(id_, path) == digest), None)
+
+
+def by_path(snapshot: Snapshot, workspaces: Sequence[str], path: str) -> FileEntry:
+    """The file at a relative path of one of these workspaces ((), any), or the only one of that name.
+
+    A name may lack its folder and its extension. Raises InputError with the nearest that exist.
+    """
+    wanted = nfc(path).strip("/")
+    entries = [entry for entry in snapshot.files.values() if not workspaces or entry.workspace in workspaces]
+    for found in (
+        [entry for entry in entries if nfc(entry.path) == wanted],
+        [entry for entry in entries if nfc(entry.path).casefold() == wanted.casefold()],
+        [entry for entry in entries if _ends_with(entry.path, wanted)],
+    ):
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = ", ".join(sorted(entry.path for entry in found)[:NEAREST])
+            raise InputError(f"{path} can be any of {len(found)} documents: {names}.", "Give its whole path.")
+    raise InputError(f"No indexed document is called {path!r}.", _nearest(wanted, entries))
+
+
+def _ends_with(path: str, wanted: str) -> bool:
+    whole, short = nfc(path).casefold(), wanted.casefold()
+    bare = str(PurePosixPath(whole).with_suffix(""))
+    return any(each == short or each.endswith("/" + short) for each in (whole, bare))
+
+
+def _nearest(wanted: str, entries: Sequence[FileEntry]) -> str:
+    by_name: dict[str, str] = {}
+    for entry in entries:
+        by_name.setdefault(nfc(entry.path).casefold(), entry.path)
+        by_name.setdefault(PurePosixPath(nfc(entry.path)).stem.casefold(), entry.path)
+    names = [wanted.casefold(), PurePosixPath(wanted).stem.casefold()]
+    close = [hit for name in names for hit in difflib.get_close_matches(name, list(by_name), n=NEAREST, cutoff=0.6)]
+    paths = list(dict.fromkeys(by_name[name] for name in close))[:NEAREST]
+    if paths:
+        return f"The nearest: {', '.join(paths)}. list_documents shows what is indexed."
+    return "list_documents shows what is indexed; index_documents adds new files."

@@ -1,0 +1,86 @@
+"""A catalog's entries become one page of a folder: its subfolders with counts, and its files in order. Pure.
+
+Pages are told apart by the last path of the one before, so files that come and go meanwhile double and hide nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from markdown_rag.paths import is_within
+from markdown_rag.store.base import FileEntry
+
+MAX_LIMIT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A subfolder with everything in it, however deep."""
+
+    path: str
+    files: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of a folder.
+
+    total_files: in it, however deep. listed: those that all pages name. after: the path to go on from, "" at the end.
+    """
+
+    folders: tuple[Folder, ...]
+    files: tuple[FileEntry, ...]
+    total_files: int
+    total_chunks: int
+    listed: int
+    after: str
+
+
+def page_of(
+    entries: Iterable[FileEntry],
+    folder: str,
+    *,
+    recursive: bool,
+    after: str,
+    limit: int,
+    fits: Callable[[FileEntry], bool],
+) -> Page:
+    """A page of a folder of one workspace.
+
+    recursive: files of subfolders too. fits: whether one more file has room in the answer.
+    """
+    inside = [entry for entry in entries if is_within(entry.path, folder)]
+    mine = sorted((e for e in inside if recursive or _parent(e.path, folder) == folder), key=_path)
+    left = [entry for entry in mine if entry.path > after]
+    shown: list[FileEntry] = []
+    for entry in left[: min(max(1, limit), MAX_LIMIT)]:
+        if shown and not fits(entry):
+            break
+        shown.append(entry)
+    folders = () if recursive or after else _folders(inside, folder)
+    more = shown[-1].path if len(shown) < len(left) else ""
+    return Page(folders, tuple(shown), len(inside), sum(e.chunk_count for e in inside), len(mine), more)
+
+
+def _path(entry: FileEntry) -> str:
+    return entry.path
+
+
+def _parent(path: str, folder: str) -> str:
+    """The folder a path lies in; a file that is listed by its own name counts as lying in itself."""
+    return folder if path == folder else path.rpartition("/")[0]
+
+
+def _folders(entries: Iterable[FileEntry], folder: str) -> tuple[Folder, ...]:
+    files, chunks = Counter[str](), Counter[str]()
+    start = len(folder) + 1 if folder else 0
+    for entry in entries:
+        name, slash, _ = entry.path[start:].partition("/")
+        if slash:
+            path = f"{folder}/{name}" if folder else name
+            files[path] += 1
+            chunks[path] += entry.chunk_count
+    return tuple(Folder(path, files[path], chunks[path]) for path in sorted(files))

@@ -1,0 +1,243 @@
+"""A request for text becomes text with proof: where it stands, where it comes from, and whether the index still agrees.
+
+Where the file is on this machine its bytes are read, as they are now; else the rows of the index are. A passage that an
+id names is looked for by its text, so an id outlives edits: what it became (moved, changed, deleted) is part of the
+answer. Every answer is bounded by tokens, and what was cut can be had by its continuation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from markdown_rag.errors import InputError, StoreUnavailable
+from markdown_rag.library import portions
+from markdown_rag.library.passages import Continuation, PassageId, file_digest
+from markdown_rag.library.portions import Portion
+from markdown_rag.library.texts import DiskText, Exact, Row, StoredText, Text
+from markdown_rag.markdown.chunking import ChunkPolicy, Document
+from markdown_rag.markdown.decoding import Undecodable, decode
+from markdown_rag.markdown.documents import to_document
+from markdown_rag.search.catalog import Catalog
+from markdown_rag.search.disk import Absence, read_file
+from markdown_rag.search.freshness import Freshness, find_passage
+from markdown_rag.search.generations import key_of
+from markdown_rag.store.base import FileEntry, Match, Store, record_id
+
+MAX_BYTES = 20_000_000  # of a file; larger ones are not indexed either
+MIN_TOKENS, MAX_TOKENS = 50, 50_000
+MAX_NEIGHBOURS = 50  # chunks before or after
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """What to read of a file: one of passage, continuation, heading and lines, else everything.
+
+    before, after: chunks round a passage. section: the whole section it stands in. reconstruct: exact text and proof.
+    """
+
+    entry: FileEntry
+    passage: PassageId | None = None
+    continuation: Continuation | None = None
+    heading: str = ""
+    lines: str = ""
+    before: int = 0
+    after: int = 0
+    section: bool = False
+    reconstruct: bool = False
+    max_tokens: int = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAnswer:
+    """Text and where it stands. text "" with a note where there is none to show.
+
+    heading: the headings above its start. freshness: of the passage, or of the file. stale: the file on disk is not
+    the one that was indexed. was_lines: where a passage that moved was. continuation: where to go on, None at the end.
+    outline: of a document that was cut.
+    """
+
+    entry: FileEntry
+    text: str
+    freshness: Freshness
+    source: str = "disk"
+    stale: bool = False
+    start_line: int = 0
+    end_line: int = 0
+    total_lines: int = 0
+    heading: tuple[str, ...] = ()
+    was_lines: tuple[int, int] | None = None
+    continuation: Continuation | None = None
+    proof: Exact | None = None
+    outline: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A document's text, and what is known of its standing. file_hash: of the bytes the text was made from."""
+
+    text: Text
+    freshness: Freshness
+    file_hash: str
+    rows: tuple[Row, ...] | None = None  # known already, else to be had from the index
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Where a passage stands now."""
+
+    portion: Portion
+    freshness: Freshness
+    was_lines: tuple[int, int] | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads documents. chunking: how a file that changed since it was indexed is cut to find a passage in it."""
+
+    store: Store
+    catalog: Catalog
+    chunking: ChunkPolicy
+
+    def read(self, request: ReadRequest, root: Path | None) -> ReadAnswer:
+        """The text a request means. root: of its workspace on this machine. Raises InputError, StoreError."""
+        opened = self._open(request.entry, root)
+        if opened is None:
+            note = (
+                "The file was deleted after it was indexed, so its text is not shown. Search again for another source."
+            )
+            return ReadAnswer(request.entry, "", Freshness.DELETED, stale=True, notes=(note,))
+        found = self._find(request, opened)
+        text, whole = opened.text, found.portion
+        shown = portions.fitting(text.text, whole, min(max(request.max_tokens, MIN_TOKENS), MAX_TOKENS))
+        body = text.text[shown.start : shown.end]
+        last = max(shown.start, shown.start + len(body.rstrip("\n")) - 1)
+        cut = shown.end < whole.end
+        return ReadAnswer(
+            entry=request.entry,
+            text=body,
+            freshness=found.freshness,
+            source=text.source,
+            stale=opened.freshness is Freshness.CHANGED,
+            start_line=text.line(shown.start),
+            end_line=text.line(last),
+            total_lines=text.lines,
+            heading=portions.heading_path(portions.headings_of(text), shown.start + _blank(body)),
+            was_lines=found.was_lines,
+            continuation=_continuation(request.entry, opened, shown.end, whole.end) if cut else None,
+            proof=text.exact(shown.start, shown.end) if request.reconstruct else None,
+            outline=tuple(portions.outline(text)) if cut and not request.continuation else (),
+            notes=tuple(note for note in (opened.note, found.note) if note),
+        )
+
+    def _open(self, entry: FileEntry, root: Path | None) -> _Opened | None:
+        """The document's text; None where its file was deleted."""
+        if root is None:
+            return self._stored(entry, Freshness.REMOTE, "The file is on another machine; this is its indexed text.")
+        data = read_file(root, entry.path, MAX_BYTES)
+        if data is Absence.GONE:
+            return None
+        if isinstance(data, Absence):
+            why = "something else has its place" if data is Absence.REPLACED else "it cannot be read now"
+            freshness = Freshness.CHANGED if data is Absence.REPLACED else Freshness.UNCHECKED
+            return self._stored(entry, freshness, f"The file on disk is not shown, as {why}; this is its indexed text.")
+        decoded = decode(data)
+        if isinstance(decoded, Undecodable):
+            why = f"The file is no text any more ({decoded.reason}); this is its indexed text."
+            return self._stored(entry, Freshness.CHANGED, why)
+        text, digest = DiskText(data, decoded), hashlib.sha256(data).hexdigest()
+        if digest == entry.file_hash:
+            return _Opened(text, Freshness.FRESH, digest)
+        document = to_document(data, entry.path, self.chunking)
+        rows = document.chunks if isinstance(document, Document) else ()
+        note = "The file changed after it was indexed; this is its text now. index_documents updates the search."
+        return _Opened(text, Freshness.CHANGED, digest, rows, note)
+
+    def _stored(self, entry: FileEntry, freshness: Freshness, note: str) -> _Opened:
+        rows = self._rows(entry)
+        return _Opened(StoredText.of(rows), freshness, entry.file_hash, tuple(rows), note)
+
+    def _rows(self, entry: FileEntry) -> list[Match]:
+        """The rows of the file's newest generation, in order."""
+        for gen in (entry.gen, self.catalog.newest({key_of(entry)}).get(key_of(entry), 0)):
+            ids = [record_id(entry.workspace, entry.path, gen, ord_) for ord_ in range(entry.chunk_count)]
+            rows = sorted(self.store.get(ids), key=lambda row: row.ord)
+            if len(rows) == len(ids):
+                return rows
+        self.catalog.forget()
+        raise StoreUnavailable(f"{entry.path} is being indexed anew at this moment.", "Ask again.")
+
+    def _find(self, request: ReadRequest, opened: _Opened) -> _Found:
+        text = opened.text
+        if request.continuation:
+            return _Found(_continued(request.continuation, opened, request.entry), opened.freshness)
+        if request.passage:
+            found = self._passage(request, request.passage, opened)
+            portion = portions.section_at(text, found.portion.start) if request.section else found.portion
+            return _Found(portion, found.freshness, found.was_lines, found.note)
+        if request.heading:
+            return _Found(portions.by_heading(text, request.heading), opened.freshness)
+        if request.lines:
+            return _Found(portions.by_lines(text, *portions.parse_lines(request.lines)), opened.freshness)
+        return _Found(Portion(0, len(text.text)), opened.freshness)
+
+    def _passage(self, request: ReadRequest, wanted: PassageId, opened: _Opened) -> _Found:
+        """The passage of an id with its neighbours, or what has taken its place."""
+        rows: tuple[Row, ...] = opened.rows if opened.rows is not None else tuple(self._rows(request.entry))
+        if not rows:
+            return _Found(Portion(0, len(opened.text.text)), Freshness.CHANGED, note="The passage is gone.")
+        same = [row for row in rows if row.text_hash.startswith(wanted.text)]
+        row = min(same, key=lambda each: abs(each.ord - wanted.ord), default=None)
+        stored = None if opened.freshness is Freshness.FRESH else self._stored_passage(request.entry, wanted)
+        was = (stored.start_line, stored.end_line) if stored else None
+        if row is None and stored is not None and isinstance(opened.text, DiskText):
+            at = find_passage(opened.text.decoded, stored.text, stored.start_line)
+            if at >= 0:
+                return _Found(Portion(at, at + len(stored.text.strip("\n"))), Freshness.MOVED, was)
+        if row is None:
+            near = rows[min(wanted.ord, len(rows) - 1)]
+            note = "The passage was edited after that answer; shown is what stands in its place now."
+            return _Found(_around(opened.text, rows, near, request), Freshness.CHANGED, was, note)
+        portion = _around(opened.text, rows, row, request)
+        if stored is not None and opened.freshness is Freshness.CHANGED and opened.text.source == "disk":
+            return _Found(portion, Freshness.MOVED, was)
+        moved = row.ord != wanted.ord and opened.freshness is Freshness.FRESH
+        note = (
+            "The document was indexed anew after that answer, and the passage stands elsewhere in it." if moved else ""
+        )
+        return _Found(portion, Freshness.MOVED if moved else opened.freshness, note=note)
+
+    def _stored_passage(self, entry: FileEntry, wanted: PassageId) -> Match | None:
+        """The row that an id was made from, if it is still stored."""
+        found = self.store.get([record_id(entry.workspace, entry.path, entry.gen, wanted.ord)])
+        return next((row for row in found if row.text_hash.startswith(wanted.text)), None)
+
+
+def _around(text: Text, rows: tuple[Row, ...], row: Row, request: ReadRequest) -> Portion:
+    """A row with its neighbours, joined without their overlap."""
+    first = max(0, row.ord - min(max(0, request.before), MAX_NEIGHBOURS))
+    last = min(len(rows) - 1, row.ord + min(max(0, request.after), MAX_NEIGHBOURS))
+    return Portion(*text.span(rows[first], rows[last]))
+
+
+def _continuation(entry: FileEntry, opened: _Opened, start: int, end: int) -> Continuation:
+    digest = file_digest(entry.workspace, entry.path)
+    return Continuation(opened.text.source, digest, opened.file_hash[:12], start, end)
+
+
+def _continued(given: Continuation, opened: _Opened, entry: FileEntry) -> Portion:
+    if given.source != opened.text.source or given.file_hash != opened.file_hash[:12]:
+        raise InputError(f"{entry.path} has changed since that answer.", "Read it again by path, heading or lines.")
+    size = len(opened.text.text)
+    if not given.start < given.end <= size:
+        raise InputError("continue_from leads beyond the document.", "Pass it as the answer before gave it.")
+    return Portion(given.start, given.end)
+
+
+def _blank(body: str) -> int:
+    """How many characters stand before the first visible one, 0 where there is none."""
+    return len(body) - len(body.lstrip()) if body.strip() else 0
