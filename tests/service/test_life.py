@@ -80,7 +80,7 @@ def test_the_engine_killed_under_the_service_is_not_noticed_by_who_calls_next(
     facade = agent()
     indexed(facade, vault)
     before = facade.search(SearchCall("password"))
-    for engine in processes_of(state_dir, "markdown_rag.store.engine"):
+    for engine in processes_of(state_dir, "markdown_rag.store.daemon"):
         engine.kill()
         psutil.wait_procs([engine], BOUND)
     assert facade.search(SearchCall("password")) == before
@@ -117,7 +117,7 @@ def test_a_service_without_clients_and_jobs_leaves_and_its_engine_too(
     job_id = facade.index(IndexCall(root=str(vault)))["job_id"]
     under_way(facade, job_id)
     (service,) = services_of(state_dir)
-    engines = processes_of(state_dir, "markdown_rag.store.engine")
+    engines = processes_of(state_dir, "markdown_rag.store.daemon")
     facade.close()
     gone, alive = psutil.wait_procs([service, *engines], BOUND)
     assert (len(gone), alive) == (1 + len(engines), [])

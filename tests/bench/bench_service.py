@@ -1,0 +1,246 @@
+"""The service beside what it replaces: memory of agents, first answers, searches through it and in the process.
+
+    python tests/bench/bench_service.py [--files 1300] [--rounds 200] [--watch-seconds 30]
+
+One JSON document. Every figure stands beside its floor of the same run, taken in turns. The corpus is made up (short
+notes, each another text), the model is the local one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from bench_start import EMPTY, HELLO
+from serving import machine, median, percentile
+
+from markdown_rag.facade import Facade, IndexCall, SearchCall
+from markdown_rag.service import control
+from markdown_rag.service.opening import open_facade
+from markdown_rag.settings import load_settings
+
+AGENT = "from markdown_rag.server.guard import main; main()"
+QUERIES = (
+    "copper lantern in the harbour",
+    "what is number 77?",
+    "violet engine",
+    "the meadow of the river",
+    "note 1234",
+)
+WORDS = ("river", "window", "copper", "meadow", "signal", "lantern", "harbour", "violet", "engine", "pepper")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--files", type=int, default=1300)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--watch-seconds", type=float, default=30.0)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-service-", ignore_cleanup_errors=True) as directory:
+        home = Path(directory)
+        environ = {**os.environ, "MARKDOWN_RAG_CACHE_DIR": str(home / "state"), "MARKDOWN_RAG_SERVICE": "on"}
+        vault = write(home / "vault", options.files)
+        try:
+            result = measure(environ, vault, options)
+        finally:
+            control.stop(load_settings(environ))
+    print(json.dumps({"machine": machine(), "files": options.files, **result}, indent=1))
+
+
+def measure(environ: dict[str, str], vault: Path, options: argparse.Namespace) -> dict[str, Any]:
+    service = open_facade(environ, vault)
+    started = time.perf_counter()
+    index(service, vault)
+    result: dict[str, Any] = {"index_s": round(time.perf_counter() - started, 2)}
+    inside = open_facade({**environ, "MARKDOWN_RAG_SERVICE": "off"}, vault)
+    result |= searches(service, inside, options.rounds)
+    inside.close()
+    result |= agents(environ, vault)
+    result |= while_indexing(service, vault, options.files)
+    result |= watching(environ, vault, options.watch_seconds)
+    service.close()
+    return result | restart(environ, vault)
+
+
+def searches(service: Facade, inside: Facade, rounds: int) -> dict[str, Any]:
+    """The same search through the service and in the process, in turns."""
+    through: list[float] = []
+    within: list[float] = []
+    for number in range(rounds + 10):
+        call = SearchCall(QUERIES[number % len(QUERIES)])
+        for facade, times in ((service, through), (inside, within)):
+            began = time.perf_counter()
+            facade.search(call)
+            times.append(time.perf_counter() - began)
+    return {
+        "search_through_service_ms": ms(through[10:]),
+        "search_in_process_ms": ms(within[10:]),
+    }
+
+
+def agents(environ: dict[str, str], vault: Path) -> dict[str, Any]:
+    """Memory of agents after their first search, and the time to it, beside an empty server."""
+    running = [start(EMPTY, environ, vault)]
+    empty = resident(running[0])
+    seconds, memory = [], []
+    for _ in range(8):
+        began = time.perf_counter()
+        running.append(start(AGENT, environ, vault))
+        arguments = {"query": QUERIES[0], "workspace": "all"}
+        ask(running[-1], 2, "tools/call", name="search_documents", arguments=arguments)
+        seconds.append(time.perf_counter() - began)
+        memory.append(resident(running[-1]))
+    for process in running:
+        process.kill()
+        process.communicate()
+    return {
+        "empty_server_rss_mb": round(empty, 1),
+        "agent_rss_mb": [round(each, 1) for each in memory],
+        "agent_rss_ratio": round(max(memory) / empty, 3),
+        "first_answer_s": [round(each, 2) for each in seconds],
+    }
+
+
+def while_indexing(service: Facade, vault: Path, files: int) -> dict[str, Any]:
+    """Searches of 8 agents at once, idle and while every file is written again."""
+
+    def storm(seconds: float) -> list[float]:
+        times: list[float] = []
+        until = time.monotonic() + seconds
+
+        def agent(number: int) -> None:
+            turn = number
+            while time.monotonic() < until:
+                began = time.perf_counter()
+                service.search(SearchCall(QUERIES[turn % len(QUERIES)]))
+                times.append(time.perf_counter() - began)
+                turn += 1
+                time.sleep(0.2)
+
+        threads = [threading.Thread(target=agent, args=(n,)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return times
+
+    idle = storm(5.0)
+    job_id = service.index(IndexCall(root=str(vault), force=True))["job_id"]
+    busy = storm(5.0)
+    overlapped = service.status(job_id)["status"] == "running"
+    finish(service, job_id)
+    return {
+        "8_agents_idle_ms": ms(idle),
+        "8_agents_indexing_ms": ms(busy),
+        "indexing_all_along": overlapped,
+        "n": files,
+    }
+
+
+def watching(environ: dict[str, str], vault: Path, seconds: float) -> dict[str, Any]:
+    """Idle processor use with the watcher on, and how long an edit takes to be found."""
+    service = open_facade({**environ, "MARKDOWN_WATCH": "on"}, vault)
+    service.status()
+    time.sleep(6.0)  # the first look, and the one after events began to flow
+    (facts,) = control.status(load_settings(environ))
+    process = psutil.Process(facts["pid"])
+    before, began = sum(process.cpu_times()[:2]), time.monotonic()
+    time.sleep(seconds)
+    share = (sum(process.cpu_times()[:2]) - before) / (time.monotonic() - began)
+    delays = []
+    for number in range(5):
+        word = f"zanzibar{number}"
+        (vault / "note0001.md").write_text(f"# Note\n\nThe word is {word}.\n", encoding="utf-8")
+        written = time.perf_counter()
+        while not any(word in hit["text"] for hit in service.search(SearchCall(word, k=1))["hits"]):
+            time.sleep(0.02)
+        delays.append(time.perf_counter() - written)
+    service.close()
+    return {"idle_cpu_percent_watching": round(100 * share, 2), "edit_found_after_s": [round(d, 2) for d in delays]}
+
+
+def restart(environ: dict[str, str], vault: Path) -> dict[str, Any]:
+    """Everything ended; the time to the first answer of a new agent."""
+    control.stop(load_settings(environ))
+    time.sleep(6.0)  # the engine leaves too
+    began = time.perf_counter()
+    process = start(AGENT, environ, vault)
+    answer = ask(process, 2, "tools/call", name="search_documents", arguments={"query": QUERIES[0], "workspace": "all"})
+    seconds = time.perf_counter() - began
+    process.kill()
+    process.communicate()
+    found = answer["result"]["structuredContent"]
+    return {
+        "restart_to_first_answer_s": round(seconds, 2),
+        "degraded": found.get("degraded", ""),
+        "hits": len(found["hits"]),
+    }
+
+
+def write(vault: Path, files: int) -> Path:
+    vault.mkdir()
+    for n in range(files):
+        words = " ".join(WORDS[(n * step + step) % 10] for step in range(1, 40))
+        (vault / f"note{n:04}.md").write_text(f"# Note {n}\n\nNumber {n}: {words}.\n", encoding="utf-8")
+    return vault
+
+
+def index(facade: Facade, vault: Path) -> None:
+    finish(facade, facade.index(IndexCall(root=str(vault)))["job_id"])
+
+
+def finish(facade: Facade, job_id: str) -> None:
+    while (status := facade.status(job_id, 20.0))["status"] in {"queued", "running"}:
+        pass
+    assert status["status"] == "succeeded", status
+
+
+def start(code: str, environ: dict[str, str], folder: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={**environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    ask(process, 1, "initialize", **HELLO["params"])
+    return process
+
+
+def ask(process: subprocess.Popen[str], number: int, method: str, **params: Any) -> dict[str, Any]:
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n")
+    process.stdin.flush()
+    for line in process.stdout:
+        answer: dict[str, Any] = json.loads(line)
+        if answer.get("id") == number:
+            return answer
+    raise RuntimeError("the server ended")
+
+
+def resident(process: subprocess.Popen[str]) -> float:
+    return psutil.Process(process.pid).memory_info().rss / 2**20
+
+
+def ms(times: list[float]) -> dict[str, float]:
+    return {
+        "n": len(times),
+        "p50": round(1000 * median(times, 6), 2),
+        "p95": round(1000 * percentile(times, 0.95), 2),
+    }
+
+
+if __name__ == "__main__":
+    main()
