@@ -99,6 +99,7 @@ class StubState:
             max_concurrent_seen=0,
             by_status={},
             distinct_texts=0,
+            answered_texts=0,
         )
         self.seen: set[bytes] = set()
         self.now = 0
@@ -338,6 +339,7 @@ class Handler(BaseHTTPRequestHandler):
                 }
             with s.lock:
                 s.n["ok"] += 1
+                s.n["answered_texts"] += len(texts)
             self._send(200, out)
         finally:
             with s.lock:
