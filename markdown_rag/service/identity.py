@@ -44,6 +44,11 @@ STARTER_VARIABLES = frozenset({"MARKDOWN_RAG_SERVICE", "MARKDOWN_RAG_IDLE_MINUTE
 
 # What the SDKs of providers and TLS libraries read for themselves.
 _LIBRARY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_PATHS = (
+    "GOOGLE_APPLICATION_CREDENTIALS", "MARKDOWN_RAG_CACHE_DIR", "MARKDOWN_WORKSPACE", "MILVUS_CA_FILE", "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+)  # fmt: skip
+_PATHS_OR_NAMES = ("EMBEDDING_MODEL",)
 _SALT_BYTES = 16
 
 
@@ -107,6 +112,19 @@ def fingerprint(settings: Settings, salt: bytes) -> str:
     values["MARKDOWN_RAG_CACHE_DIR"] = os.path.realpath(settings.state_directory)
     values["MILVUS_ADDRESS"] = settings.store_address
     return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def located(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The same variables with relative paths made absolute: the agent means them from its folder, wherever they end.
+
+    A name may be a folder or a model; it is a path if there is one. MILVUS_ADDRESS and the excludes start elsewhere.
+    """
+    paths = {name for name in _PATHS if environ.get(name, "").strip()}
+    names = {name for name in _PATHS_OR_NAMES if (given := environ.get(name, "").strip()) and (folder / given).exists()}
+    return {
+        name: str(folder / os.path.expanduser(value.strip())) if name in paths | names else value
+        for name, value in environ.items()
+    }
 
 
 def agent_variables(environ: Mapping[str, str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from markdown_rag.facade import Facade
 from markdown_rag.jobs.owner import this_process
 from markdown_rag.processes.endpoint import Connection
 from markdown_rag.service import launcher
-from markdown_rag.service.identity import agent_variables, identify, service_environment
+from markdown_rag.service.identity import agent_variables, identify, located, service_environment
 from markdown_rag.service.wire import Agent
 from markdown_rag.settings import load_settings
 
@@ -23,6 +23,7 @@ def open_facade(environ: Mapping[str, str], folder: Path) -> Facade:
     Nothing is started or loaded until the first call, unless MARKDOWN_WATCH asks for work without one. Raises
     SettingsError.
     """
+    environ = located(environ, folder)
     settings = load_settings(environ)
 
     def inside() -> Facade:

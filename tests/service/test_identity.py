@@ -14,6 +14,7 @@ from markdown_rag.service.identity import (
     agent_variables,
     fingerprint,
     identify,
+    located,
     service_environment,
 )
 from markdown_rag.service.siblings import version_key
@@ -112,6 +113,24 @@ def test_a_service_is_given_its_own_variables_and_no_agents(tmp_path: Path) -> N
         "OPENAI_API_KEY": "k",
         "HTTPS_PROXY": "http://p",
         "MARKDOWN_RAG_CACHE_DIR": str(tmp_path),
+    }
+
+
+def test_relative_paths_are_meant_from_where_the_agent_was_started(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    given = {
+        "MARKDOWN_WORKSPACE": "notes",
+        "MARKDOWN_RAG_CACHE_DIR": "/state",
+        "EMBEDDING_MODEL": "model",
+        "MILVUS_ADDRESS": "index.db",
+        "MILVUS_CA_FILE": "",
+    }
+    assert located(given, tmp_path) == given | {
+        "MARKDOWN_WORKSPACE": str(tmp_path / "notes"),
+        "EMBEDDING_MODEL": str(tmp_path / "model"),
+    }
+    assert located({"EMBEDDING_MODEL": "text-embedding-3-small"}, tmp_path) == {
+        "EMBEDDING_MODEL": "text-embedding-3-small"
     }
 
 
