@@ -103,7 +103,9 @@ class ChunkProcess:
                 stdout=subprocess.DEVNULL,  # this one's may be the protocol's (I9)
                 pass_fds=[theirs.fileno()],
                 env=inherited_environment(),
-                start_new_session=True,  # a terminal's interrupt is for us; it ends when we close or die
+                # A terminal's interrupt is for us: it ends when we close or die. Not a session of its own: Linux shares
+                # the processor out among sessions first, and a priority counts within one only (man 7 sched).
+                process_group=0,
             )
         except OSError as error:
             log.warning("chunking in this process: %s", error)
