@@ -31,6 +31,7 @@ def add_commands(add: Adding) -> None:
     _add_filters(command)
     command.add_argument("--workspace", default="", help='an indexed folder, or "all" (default: the current one)')
     command.add_argument("--explain", action="store_true", help="show what each score is made of")
+    command.add_argument("--diverse", action="store_true", help="hits that say different things first")
 
 
 def _add_filters(command: argparse.ArgumentParser) -> None:
@@ -58,6 +59,7 @@ def search(app: Facade, options: argparse.Namespace) -> int:
         properties=tuple(options.property),
         workspace=options.workspace,
         explain=options.explain,
+        diverse=options.diverse,
     )
     found = app.search(call)
     say_json(found) if options.json else say(search_text(found))

@@ -44,6 +44,7 @@ class SearchCall:
     scope_path, exclude_path: folders and files, absolute or relative, to search in and to leave out. tags: all of
     them, each with what is nested in it. properties: conditions on front matter (search/conditions.py), all of them.
     expand: "requires" and "links", what to add to the hits. wait_for_fresh: index what changed there first.
+    diverse: hits that say different things come first.
     """
 
     query: str
@@ -59,6 +60,7 @@ class SearchCall:
     expand: tuple[str, ...] = ()
     max_tokens: int = 0
     wait_for_fresh: bool = False
+    diverse: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from markdown_rag.citing import list_answer, read_answer, search_answer, workspaces_answer
+from markdown_rag.citing import (
+    bounded,
+    broken_link,
+    linked_answer,
+    links_answer,
+    list_answer,
+    read_answer,
+    required_answer,
+    search_answer,
+    workspaces_answer,
+)
 from markdown_rag.errors import InputError
 from markdown_rag.facade import Json, LinksCall, ListCall, ReadCall, SearchCall
 from markdown_rag.jobs.job import Job
+from markdown_rag.paths import Workspace, is_within
 from markdown_rag.policies import chunk_policy
 from markdown_rag.reading import Reading
 from markdown_rag.settings import Settings
@@ -23,10 +35,18 @@ from markdown_rag.wiring import Parts
 from markdown_rag.workspaces import Searched, within_searched
 
 if TYPE_CHECKING:
+    from markdown_rag.library.graph import Link
     from markdown_rag.library.passages import Continuation, PassageId
+    from markdown_rag.library.reader import Reader
+    from markdown_rag.search.answer import Hit, SearchRequest
     from markdown_rag.search.catalog import Snapshot
     from markdown_rag.search.selection import Selection
     from markdown_rag.store.base import FileEntry, Where
+
+
+EXPANSIONS = ("requires", "links")
+DIRECTIONS = ("out", "in", "both")
+MAX_HOPS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +76,44 @@ class Questions:
         reading = self._parts.reading
         asked = self._asked(reading, call, call.scope_path)
         per_file = 0 if call.every_passage else self._settings.dedup_max_per_file
-        answer = reading.searcher.search(SearchRequest(call.query, call.k, asked.where, per_file, Mode(call.mode)))
+        request = SearchRequest(call.query, call.k, asked.where, per_file, Mode(call.mode), call.diverse)
+        answer = reading.searcher.search(request)
         if answer.empty and (reason := explain_nothing(asked.selection, asked.snapshot.select(asked.everything))):
             answer = replace(answer, empty=replace(answer.empty, message=reason))
-        return search_answer(answer, asked.searched, self._jobs_of(asked.searched), explain=call.explain)
+        added = self._added(reading, asked, request, answer.hits, call.expand)
+        active = self._jobs_of(asked.searched)
+        found = search_answer(answer, asked.searched, active, explain=call.explain, added=added)
+        return bounded(found, "hits", call.max_tokens) if call.max_tokens else found
+
+    def _added(
+        self, reading: Reading, asked: Asked, request: SearchRequest, hits: Sequence[Hit], expand: Sequence[str]
+    ) -> list[Json]:
+        """What follows the hits: documents they require, neighbours that answer too."""
+        from markdown_rag.library.expansion import Expander
+
+        if unknown := [word for word in expand if word not in EXPANSIONS]:
+            raise InputError(f"expand: {unknown[0]!r} is not known.", f"Use {' or '.join(EXPANSIONS)}.")
+        if not expand or not hits:
+            return []
+        expander = Expander(
+            self._reader(reading),
+            reading.searcher,
+            asked.snapshot,
+            lambda workspace: reading.links.graph(workspace, asked.snapshot),
+            self._parts.root_of,
+        )
+        added: list[Json] = []
+        if "requires" in expand:
+            for found in expander.required(hits):
+                added.append(required_answer(found, self._parts.root_of(found.answer.entry.workspace)))
+        if "links" in expand:
+            added += map(linked_answer, expander.linked(request, hits))
+        return added
+
+    def _reader(self, reading: Reading) -> Reader:
+        from markdown_rag.library.reader import Reader
+
+        return Reader(reading.store, reading.catalog, chunk_policy(self._settings))
 
     def places(self, call: SearchCall) -> list[tuple[Searched, str]]:
         """The places a search looks into: workspaces, and a folder or file in them ("" for all)."""
@@ -69,7 +123,7 @@ class Questions:
     def read(self, call: ReadCall) -> Json:
         """The text of a document or of a part of it, from the file where it is here, else from the index."""
         from markdown_rag.library.passages import parse_continuation, parse_id
-        from markdown_rag.library.reader import Reader, ReadRequest
+        from markdown_rag.library.reader import ReadRequest
         from markdown_rag.markdown.tokens import count
 
         reading = self._parts.reading
@@ -89,8 +143,32 @@ class Questions:
             max_tokens=call.max_tokens,
         )
         root = self._parts.root_of(request.entry.workspace)
-        reader = Reader(reading.store, reading.catalog, chunk_policy(self._settings))
-        return read_answer(reader.read(request, root), root, count)
+        return read_answer(self._reader(reading).read(request, root), root, count)
+
+    def follow_links(self, call: LinksCall) -> Json:
+        """What a document links to, and what links to it."""
+        from markdown_rag.library.graph import walk
+
+        if call.direction not in DIRECTIONS:
+            raise InputError(f"direction: {call.direction!r} is not known.", f"Use {', '.join(DIRECTIONS)}.")
+        reading = self._parts.reading
+        entry = self._document(reading, call, None)
+        snapshot = reading.catalog.snapshot((entry.workspace,))
+        graph = reading.links.graph(entry.workspace, snapshot)
+        steps = walk(graph, [entry.path], direction=call.direction, hops=min(max(call.hops, 1), MAX_HOPS))
+        broken = [link for link in graph.out.get(entry.path, ()) if not link.target]
+        titles = {each.path: each.title for each in snapshot.files.values()}
+        return bounded(links_answer(entry, steps, broken, titles), "links", call.max_tokens)
+
+    def broken_links(self, workspace: Workspace, scope: str) -> list[Json]:
+        """The links in a part of a workspace that lead to nothing: no indexed document, no file on disk."""
+        reading = self._parts.reading
+        graph = reading.links.graph(workspace.id, reading.catalog.fresh((workspace.id,)))
+        return [
+            broken_link(link)
+            for link in graph.broken()
+            if is_within(link.source, scope) and not _exists(workspace.root, link)
+        ]
 
     def _document(
         self, reading: Reading, call: ReadCall | LinksCall, named: PassageId | Continuation | None
@@ -189,6 +267,18 @@ class Questions:
 
     def _jobs_of(self, searched: Searched) -> list[Job]:
         return [job for job in self._parts.queue.active() if concerns(job, searched)]
+
+
+def _exists(root: Path, link: Link) -> bool:
+    """Whether a link leads to a file that is there and not indexed."""
+    target = link.edge.target
+    places = [root / target.lstrip("/")]
+    if not target.startswith("/"):
+        places.append(root / PurePosixPath(link.source).parent / target)
+    try:
+        return any(place.exists() for place in places)
+    except (OSError, ValueError):
+        return False
 
 
 def _room(max_tokens: int) -> Callable[[FileEntry], bool]:

@@ -1,6 +1,6 @@
-"""The score that is shown, 0 to 1, absolute, so that it compares between queries; and whether anything is relevant. Pure.
+"""The score that is shown, 0 to 1, absolute, so that it compares between queries; and whether a hit is relevant. Pure.
 
-The score is made of two parts that do not depend on the other hits: the share of the query's words that the chunk holds, and
+The score has two parts that do not depend on the other hits: the share of the query's words that the chunk holds, and
 the similarity on the model's own scale. Either can make a hit sure. It never orders an answer; the ranking sum does.
 """
 

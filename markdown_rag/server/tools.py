@@ -144,6 +144,7 @@ def create_server(facade: Facade) -> FastRagServer:
         workspace: Annotated[str, Field(description=words.WORKSPACE)] = "",
         explain: Annotated[bool, Field(description="Show what each score is made of (default false).")] = False,
         wait_for_fresh: Annotated[bool, Field(description=words.FRESH)] = False,
+        diverse: Annotated[bool, Field(description=words.DIVERSE)] = False,
     ) -> CallToolResult:
         call = SearchCall(
             query=query,
@@ -155,6 +156,7 @@ def create_server(facade: Facade) -> FastRagServer:
             workspace=workspace,
             explain=explain,
             wait_for_fresh=wait_for_fresh,
+            diverse=diverse,
         )
         structured = await ask(lambda: facade.search(call))
         return answer(structured, render.search_text(structured))

@@ -49,6 +49,7 @@ PROPERTIES = (
     "date>2024-01-31, rank<=7, or a name alone for any value. Empty (default) = any."
 )
 WORKSPACE = 'Which indexed folder: empty (default) = the current one, "all" = every one, or its name or path.'
+DIVERSE = "Hits that say different things first, for an overview (default false)."
 FRESH = (
     "Index what changed there before answering, for up to 10 s (default false). For after edits; what could not be "
     "done in that time is said."

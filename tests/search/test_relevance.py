@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from markdown_rag.embeddings.local import DIMENSION, MODEL
-from markdown_rag.search.relevance import DenseScale, dense_scale, relevance
+from markdown_rag.search.relevance import DenseScale, dense_scale, nothing_relevant, relevance
 from markdown_rag.store.base import Model
 
 SCALE = DenseScale(low=0.1, high=0.6, spread=0.2, peak=0.1)
@@ -48,3 +48,25 @@ def test_the_bundled_model_has_measured_units_and_a_model_of_the_same_provider_d
     assert bundled.spread == 0.2
     assert dense_scale(Model("local", "some/other", 384)) != bundled
     assert dense_scale(Model("openai", "text-embedding-3-small", 1536)).spread == 0.0
+
+
+@pytest.mark.parametrize(
+    ("trust", "similarities", "nothing"),
+    [
+        (0.0, [0.2] * 19 + [0.25], True),
+        (0.0, [0.2] * 19 + [0.35], False),
+        (0.2, [0.2] * 19 + [0.25], True),
+        (0.3, [0.2] * 19 + [0.25], False),
+        (0.0, [0.2] * 18 + [0.25], False),
+        (0.0, [], False),
+    ],
+)
+def test_nothing_is_relevant_where_words_are_not_trusted_and_no_chunk_stands_out(
+    trust: float, similarities: list[float], nothing: bool
+) -> None:
+    assert nothing_relevant(trust, similarities, SCALE, 0.2) is nothing
+
+
+def test_a_model_whose_units_were_not_measured_answers_every_query() -> None:
+    scale = dense_scale(Model("openai", "text-embedding-3-small", 1536))
+    assert not nothing_relevant(0.0, [0.2] * 30, scale, 0.2)

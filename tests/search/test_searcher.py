@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from markdown_rag.embeddings.local import MODEL as LOCAL_MODEL
 from markdown_rag.errors import EmbeddingUnavailable, InputError, StoreUnavailable
 from markdown_rag.search import ranking
 from markdown_rag.search.answer import EmptyReason, Mode, SearchRequest
@@ -315,3 +316,23 @@ def test_five_hits_of_long_chunks_stay_small(library) -> None:
         library.add(f"{n}.md", "\n".join(f"alpha sentence {i} of file {n}." for i in range(200)))
     hits = library.ask("alpha", 5).hits
     assert sum(len(hit.excerpt.encode()) for hit in hits) <= 5 * 700
+
+
+def test_a_question_about_something_else_is_answered_with_nothing_and_how_sure_the_best_was(libraries) -> None:
+    shelf = libraries(store=MemoryStore(Model("local", LOCAL_MODEL, MODEL.dimension)))
+    for n in range(30):
+        shelf.add(f"{n}.md", f"alpha beta gamma delta number{n}")
+    answer = shelf.ask("espresso machine descaling")
+    assert answer.hits == ()
+    assert answer.empty
+    assert answer.empty.reason is EmptyReason.NOTHING_RELEVANT
+    assert f"{answer.best_score:.2f}" in answer.empty.message
+    assert not answer.more
+    assert len(shelf.ask("alpha beta", 5).hits) == 5
+
+
+def test_a_small_vault_answers_every_question(libraries) -> None:
+    shelf = libraries(store=MemoryStore(Model("local", LOCAL_MODEL, MODEL.dimension)))
+    for n in range(5):
+        shelf.add(f"{n}.md", f"alpha beta gamma delta number{n}")
+    assert len(shelf.ask("espresso machine descaling", 5).hits) == 5
