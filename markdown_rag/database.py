@@ -7,10 +7,12 @@ is damaged is set aside (never deleted) and made anew: losing it costs a rescan 
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from markdown_rag.errors import StateError
@@ -20,98 +22,178 @@ _CLOSE_SECONDS = 1.0
 _DAMAGE = ("not a database", "malformed", "disk image", "file is encrypted")
 
 
+@dataclass(slots=True, eq=False)
+class _Handle:
+    """One thread's connection to one file on disk. in_use is held while a statement may run.
+
+    Closed under a running statement, sqlite3 crashes the interpreter: whoever closes a handle holds in_use.
+    """
+
+    connection: sqlite3.Connection
+    file: tuple[int, int] | None
+    thread: threading.Thread
+    in_use: threading.RLock = field(default_factory=threading.RLock)
+    closed: bool = False
+
+    def close(self) -> None:
+        """Close the connection; the caller holds in_use."""
+        self.closed = True
+        with contextlib.suppress(sqlite3.Error):
+            self.connection.close()
+
+
 class Database:
     """One SQLite file, one connection a thread, closed together. Thread-safe.
 
     migrations: SQL scripts in order; those beyond the file's ``user_version`` are applied at opening. A file from a
-    newer version of this package (more migrations than we know) is refused by StateError.
+    newer version of this package (more migrations than we know) is refused by StateError. A file that somebody deletes
+    or replaces is noticed at the next use: each thread then leaves the old one and opens what is there.
     """
 
     def __init__(self, path: Path, migrations: Sequence[str]) -> None:
         self.path = path
         self._migrations = tuple(migrations)
         self._local = threading.local()
-        self._all: list[tuple[sqlite3.Connection, threading.RLock]] = []
-        self._lock = threading.Lock()
+        self._handles: list[_Handle] = []
+        self._lock = threading.RLock()  # guards opening, setting aside and the list
         self._closed = False
-        self._generation = 0
-        self._file: tuple[int, int] | None = None
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._open_checked()
-        except OSError as error:
-            raise self._unusable(error) from error
+        with self._handle("SELECT 1"):
+            pass
 
-    def _unusable(self, error: Exception) -> StateError:
-        return StateError(
-            f"The state file {self.path} cannot be used: {error}.",
-            "Check that its folder exists, is writable and not full, or point MARKDOWN_RAG_CACHE_DIR elsewhere.",
-        )
+    @contextlib.contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A connection for reading. SQLite's errors come out as StateError."""
+        with self._handle("SELECT 1") as handle:
+            yield handle.connection
 
-    def _open_checked(self) -> None:
-        try:
-            self._migrate(self._connect())
-        except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
-                raise self._unusable(error) from error
-            self._set_aside()
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, taken for writing from its start; rolled back on any exception."""
+        with self._handle("BEGIN IMMEDIATE") as handle:
             try:
-                self._migrate(self._connect())
-            except sqlite3.DatabaseError as again:
-                raise self._unusable(again) from again
+                yield handle.connection
+                handle.connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    handle.connection.execute("ROLLBACK")
+                raise
 
-    def _set_aside(self) -> None:
-        """Move a damaged file (and its WAL) out of the way, keeping it for who wants to look."""
-        self._close_all()
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        for suffix in ("", "-wal", "-shm"):
-            source = Path(f"{self.path}{suffix}")
-            if source.exists():
-                source.rename(f"{self.path}.damaged-{stamp}{suffix}")
+    def close(self) -> None:
+        """Close every connection; using the object afterwards is StateError. One that stays busy is left open."""
+        with self._lock:
+            handles, self._handles, self._closed = self._handles, [], True
+        for handle in handles:
+            if handle.in_use.acquire(timeout=_CLOSE_SECONDS):
+                handle.close()
+                handle.in_use.release()
 
-    def _connect(self) -> sqlite3.Connection:
+    @contextlib.contextmanager
+    def _handle(self, first: str) -> Iterator[_Handle]:
+        """This thread's handle, in use, after a first statement; SQLite's errors come out as StateError."""
+        handle = self._current()
+        try:
+            handle.connection.execute(first)
+            yield handle
+        except sqlite3.Error as error:
+            if _is_damage(error):
+                self._set_aside(handle)
+            raise self._unusable(error) from error
+        finally:
+            handle.in_use.release()
+
+    def _current(self) -> _Handle:
+        """This thread's handle to the file that is there now, with in_use taken."""
+        handle: _Handle | None = getattr(self._local, "handle", None)
+        if handle is not None:
+            handle.in_use.acquire()
+            if not handle.closed and handle.file == self._identity():
+                return handle
+            # Closed by us all, or the file was deleted or replaced: writing on into the old one would be lost.
+            handle.close()
+            handle.in_use.release()
+        try:
+            handle = self._open()
+        except (sqlite3.Error, OSError) as error:
+            raise self._unusable(error) from error
+        self._local.handle = handle
+        return handle
+
+    def _open(self) -> _Handle:
+        """A new handle for this thread, migrated, with in_use taken. A damaged file is set aside, once."""
+        with self._lock:
+            if self._closed:
+                raise StateError(f"The state file {self.path} is closed.", "The server is shutting down.")
+            self._close_those_of_ended_threads()
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            try:
+                return self._connect()
+            except sqlite3.DatabaseError as error:
+                if not _is_damage(error):
+                    raise
+                self._move_away()
+                return self._connect()
+
+    def _connect(self) -> _Handle:
         connection = sqlite3.connect(
             self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
         )
-        with self._lock:
-            if self._closed:
-                connection.close()
-                raise StateError(f"The state file {self.path} is closed.", "The server is shutting down.")
-            in_use = threading.RLock()
-            in_use.acquire()
-            self._all.append((connection, in_use))
+        handle = _Handle(connection, None, threading.current_thread())
+        handle.in_use.acquire()
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
-        finally:
-            in_use.release()
-        self._file = self._identity()
-        self._local.connection = connection
-        self._local.in_use = in_use
-        self._local.generation = self._generation
-        return connection
+            self._migrate(connection)
+        except BaseException:
+            handle.close()
+            handle.in_use.release()
+            raise
+        handle.file = self._identity()
+        self._handles.append(handle)
+        return handle
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
+        if self._version(connection) == len(self._migrations):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # Counted again: another process may have been faster.
+            for script in self._migrations[self._version(connection) :]:
+                for statement in filter(str.strip, script.split(";")):
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version={len(self._migrations)}")
+            connection.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+
+    def _version(self, connection: sqlite3.Connection) -> int:
         (known,) = connection.execute("PRAGMA user_version").fetchone()
         if known > len(self._migrations):
             raise StateError(
                 f"{self.path} was written by a newer version of this program.",
                 "Update this installation, or point MARKDOWN_RAG_CACHE_DIR at another folder.",
             )
-        if known == len(self._migrations):
-            return
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            (known,) = connection.execute("PRAGMA user_version").fetchone()  # another process may have been faster
-            for number in range(known, len(self._migrations)):
-                for statement in self._migrations[number].split(";"):
-                    if statement.strip():
-                        connection.execute(statement)
-            connection.execute(f"PRAGMA user_version={len(self._migrations)}")
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
+        return int(known)
+
+    def _set_aside(self, handle: _Handle) -> None:
+        """Move a file that turned out damaged out of the way, so that the next call makes a new one."""
+        with self._lock, contextlib.suppress(OSError):
+            if handle.file == self._identity():  # else somebody did it already, and what is there is new
+                self._move_away()
+
+    def _move_away(self) -> None:
+        """Rename the file and its log, keeping both for who wants to look."""
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        for suffix in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(f"{self.path}{suffix}", f"{self.path}.damaged-{stamp}{suffix}")
+
+    def _close_those_of_ended_threads(self) -> None:
+        """Every index job has a thread of its own; without this its files would stay open for ever."""
+        for handle in [handle for handle in self._handles if not handle.thread.is_alive()]:
+            self._handles.remove(handle)
+            handle.close()  # its thread is gone, so no statement runs
 
     def _identity(self) -> tuple[int, int] | None:
         try:
@@ -120,77 +202,11 @@ class Database:
             return None
         return found.st_dev, found.st_ino
 
-    def _connection(self) -> sqlite3.Connection:
-        if not self._closed and self._identity() != self._file:
-            # Somebody deleted or replaced the file: writing on into the unlinked one would be lost on exit.
-            self._close_all()
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._open_checked()
-        if getattr(self._local, "generation", None) == self._generation and not self._closed:
-            connection: sqlite3.Connection = self._local.connection
-            return connection
-        return self._connect()
-
-    def _open(self, begin: str) -> sqlite3.Connection:
-        """This thread's connection, after a first statement; StateError if that is not possible."""
-        try:
-            connection = self._connection()
-            with self._local.in_use:
-                connection.execute(begin)
-        except (sqlite3.Error, OSError) as error:
-            raise self._explain(error) from error
-        return connection
-
-    @contextlib.contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
-        """A connection for reading. SQLite's errors come out as StateError."""
-        connection = self._open("SELECT 1")
-        try:
-            with self._local.in_use:
-                yield connection
-        except sqlite3.Error as error:
-            raise self._explain(error) from error
-
-    @contextlib.contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, taken for writing from its start; rolled back on any exception."""
-        connection = self._open("BEGIN IMMEDIATE")
-        in_use: threading.RLock = self._local.in_use
-        try:
-            with in_use:
-                yield connection
-                connection.execute("COMMIT")
-        except BaseException as error:
-            with in_use, contextlib.suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
-                raise self._explain(error) from error
-            raise
-
-    def _explain(self, error: Exception) -> StateError:
-        """Our error; a damaged file is set aside and made anew, so that the next call works."""
-        if _is_damage(error):
-            with contextlib.suppress(OSError, sqlite3.Error, StateError):
-                self._set_aside()
-                self._migrate(self._connect())
-        return self._unusable(error)
-
-    def _close_all(self) -> None:
-        with self._lock:
-            connections, self._all = self._all, []
-            self._generation += 1
-        for connection, in_use in connections:
-            # Closed under a running statement, sqlite3 crashes the interpreter; one that stays busy is left open.
-            if in_use.acquire(timeout=_CLOSE_SECONDS):
-                with contextlib.suppress(sqlite3.Error):
-                    connection.close()
-                in_use.release()
-
-    def close(self) -> None:
-        """Close every connection; using the object afterwards is StateError."""
-        with self._lock:
-            self._closed = True
-        self._close_all()
+    def _unusable(self, error: Exception) -> StateError:
+        return StateError(
+            f"The state file {self.path} cannot be used: {error}.",
+            "Check that its folder exists, is writable and not full, or point MARKDOWN_RAG_CACHE_DIR elsewhere.",
+        )
 
 
 def _is_damage(error: Exception) -> bool:

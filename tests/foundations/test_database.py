@@ -4,6 +4,7 @@ import sqlite3
 import threading
 from pathlib import Path
 
+import psutil
 import pytest
 
 from markdown_rag.database import Database
@@ -148,3 +149,48 @@ def test_closing_while_other_threads_read_and_write_ends_them_with_our_error_and
         for thread in threads:
             thread.join()
         assert len(seen) == 4
+
+
+def test_a_file_removed_again_and_again_under_many_threads_costs_rows_and_nothing_worse(tmp_path: Path) -> None:
+    database = Database(tmp_path / "x.sqlite3", FIRST)
+    done, faults = threading.Event(), list[BaseException]()
+
+    def use() -> None:
+        number = 0
+        while not done.is_set():
+            number += 1
+            try:
+                add(database, f"{threading.get_ident()}-{number}")
+            except StateError:
+                pass  # the file went away under the statement
+            except BaseException as error:
+                faults.append(error)
+
+    threads = [threading.Thread(target=use) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(200):
+        for suffix in ("-wal", "-shm", ""):
+            (tmp_path / f"x.sqlite3{suffix}").unlink(missing_ok=True)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not faults
+    add(database, "after")
+    assert "after" in names(database)
+    database.close()
+
+
+def test_threads_that_have_ended_leave_no_file_open(tmp_path: Path) -> None:
+    database = Database(tmp_path / "x.sqlite3", FIRST)
+    process = psutil.Process()
+
+    def one() -> int:
+        thread = threading.Thread(target=add, args=(database, f"{len(names(database))}"))
+        thread.start()
+        thread.join()
+        return process.num_fds()
+
+    settled = [one() for _ in range(3)][-1]
+    assert max(one() for _ in range(30)) <= settled
+    database.close()
