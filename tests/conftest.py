@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from markdown_rag.settings import describe
-from tests.standalone import standalone
+from tests.standalone import ADDRESS_VARIABLE, Standalone, standalone
 
 SHARED_VARIABLE = "MARKDOWN_RAG_TEST_SHARED"
 _MARK = "MARKDOWN_RAG_TEST_RUN"  # inherited by every process a test starts, however detached
@@ -55,10 +55,17 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def milvus_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a real Milvus Standalone that lasts for the whole run; started when the first test asks for it."""
-    with standalone(tmp_path_factory.mktemp("milvus")) as address:
-        yield address
+def milvus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    """A real Milvus Standalone that lasts for the whole run; started when the first test asks for it."""
+    with standalone(tmp_path_factory.mktemp("milvus")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def milvus_server(request: pytest.FixtureRequest) -> str:
+    """The address of a real Milvus: one that runs already, else that of this run."""
+    running = os.environ.get(ADDRESS_VARIABLE, "")
+    return running or request.getfixturevalue("milvus").address
 
 
 @pytest.fixture(autouse=True)

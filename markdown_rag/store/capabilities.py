@@ -20,26 +20,27 @@ LITE, MILVUS = "milvus-lite", "milvus"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A row of the table: from which version on (), and what holds there.
+    """A row of the table: from which version on, and what holds there.
 
-    lexical: BM25 over our tokens. name_index: of workspace and path ("": it needs none). tokenizer: one that sees our
-    blanks and nothing else. write: the call by which the same id again replaces its row.
+    lexical: BM25 over our tokens. name_index: of workspace and path (None: it needs none, "": the server's choice).
+    tokenizer: one that sees our blanks and nothing else. write: the call by which the same id again replaces its row.
     """
 
     engine: str
     since: tuple[int, ...]
     lexical: bool
     vector_index: str
-    name_index: str
+    name_index: str | None
     tokenizer: str
     write: str
 
 
 PROFILES: tuple[Profile, ...] = (
-    Profile(LITE, (), True, "IVF_FLAT", "", "standard", "insert"),
+    Profile(LITE, (), True, "IVF_FLAT", None, "standard", "insert"),
     Profile(MILVUS, (2, 5), True, "AUTOINDEX", "INVERTED", "whitespace", "upsert"),
     Profile(MILVUS, (2, 4), False, "AUTOINDEX", "INVERTED", "whitespace", "upsert"),
-    Profile(MILVUS, (), False, "AUTOINDEX", "Trie", "whitespace", "upsert"),
+    Profile(MILVUS, (2,), False, "AUTOINDEX", "Trie", "whitespace", "upsert"),
+    Profile(MILVUS, (), True, "AUTOINDEX", "", "whitespace", "upsert"),  # hosted: tried when a collection is made
 )
 
 
@@ -77,7 +78,8 @@ def profile(capabilities: Capabilities) -> Profile:
 
 
 def _row(engine: str, numbers: tuple[int, ...]) -> Profile:
-    return next(row for row in PROFILES if row.engine == engine and (not numbers or numbers >= row.since))
+    rows = [row for row in PROFILES if row.engine == engine]
+    return next((row for row in rows if row.since and numbers >= row.since), rows[-1])
 
 
 def _plain(version: str) -> tuple[int, ...]:
@@ -90,7 +92,7 @@ def indexes(capabilities: Capabilities) -> tuple[Index, ...]:
     """The indexes of a collection (D5), the vector's first."""
     row = profile(capabilities)
     found = [Index("vector", row.vector_index, "IP", {"nlist": NLIST} if row.vector_index == "IVF_FLAT" else {})]
-    if row.name_index:
+    if row.name_index is not None:
         found += [Index(name, row.name_index, "", {}) for name in ("path", "workspace")]
     if capabilities.lexical:
         found.append(Index(SPARSE_FIELD, "SPARSE_INVERTED_INDEX", "BM25", {"bm25_k1": BM25_K1, "bm25_b": BM25_B}))

@@ -90,7 +90,11 @@ class Handle:
         self._ready = True
 
     def _exists(self) -> bool:
-        return bool(self.session.call(lambda client, seconds: client.has_collection(self.name, timeout=seconds)))
+        found = bool(self.session.call(lambda client, seconds: client.has_collection(self.name, timeout=seconds)))
+        if not found and self.session.target.data_dir is None:
+            # A database that does not exist has no collections either; only a listing says so.
+            self.session.call(lambda client, seconds: client.list_collections(timeout=seconds))
+        return found
 
     def _load(self) -> None:
         self.session.call(lambda client, seconds: client.load_collection(self.name, timeout=seconds), patient=True)
