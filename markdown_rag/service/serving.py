@@ -125,7 +125,7 @@ class Service:
         """Serve until the last client has gone or leave was called, then close everything."""
         log.info("serving %s, version %s", self._identity.stem, __version__)
         self._presence.start()
-        for work in (self._begin, self._stay_findable):
+        for work in (self._shared.start_engine, self._begin, self._stay_findable):
             threading.Thread(target=work, name=work.__name__, daemon=True).start()
         asyncio.run(self._server.serve(sockets=[self._http]))
         self._shared.close()

@@ -124,7 +124,7 @@ def while_indexing(service: Facade, vault: Path, files: int) -> dict[str, Any]:
                 service.search(SearchCall(QUERIES[turn % len(QUERIES)]))
                 times.append(time.perf_counter() - began)
                 turn += 1
-                time.sleep(0.2)
+                time.sleep(1.0)
 
         threads = [threading.Thread(target=agent, args=(n,)) for n in range(8)]
         for thread in threads:
@@ -133,9 +133,9 @@ def while_indexing(service: Facade, vault: Path, files: int) -> dict[str, Any]:
             thread.join()
         return times
 
-    idle = storm(5.0)
+    idle = storm(10.0)
     job_id = service.index(IndexCall(root=str(vault), force=True))["job_id"]
-    busy = storm(5.0)
+    busy = storm(10.0)
     overlapped = service.status(job_id)["status"] == "running"
     finish(service, job_id)
     return {
