@@ -182,6 +182,8 @@ def doctor(app: Facade, options: argparse.Namespace) -> int:
             say(f"{'ok  ' if check['ok'] else 'BAD '} {check['name']}: {check['detail']}")
         for finding in audit.get("findings", []):
             say(f"BAD  {finding['kind']}: {finding['path']} {finding['detail']}")
+        for link in audit.get("broken_links", []):
+            say(f"info broken link: {link['path']}, line {link['line']}: {link['target']}")
         if audit.get("message"):
             say(audit["message"])
     return DONE if health["ok"] and audit.get("ok") else FAILED
@@ -208,9 +210,13 @@ def migrate(app: Facade, options: argparse.Namespace) -> int:
 
 def evaluate(app: Facade, options: argparse.Namespace) -> int:
     """Score a folder of documents and questions."""
-    from markdown_rag.evaluation import evaluate_folder, table  # noqa: PLC0415
+    from markdown_rag.evaluation import evaluate_folder  # noqa: PLC0415
+    from markdown_rag.evaluation.page import page  # noqa: PLC0415
+    from markdown_rag.evaluation.table import table  # noqa: PLC0415
 
     scores = evaluate_folder(app, Path(options.path), ProgressDisplay().show)
+    if options.html:
+        options.html.write_text(page(scores), encoding="utf-8")
     say_json(scores) if options.json else say(table(scores))
     return DONE
 
@@ -276,6 +282,7 @@ def _parser() -> argparse.ArgumentParser:
 
     command = add("eval", evaluate, "score a folder that holds docs/ and queries.jsonl")
     command.add_argument("path", help="the folder")
+    command.add_argument("--html", type=Path, metavar="FILE", help="also write a page with the table and a chart")
     return parser
 
 

@@ -9,7 +9,7 @@ Questions: one JSON object a line with ``query`` and ``gold_files``, and where k
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,6 @@ from markdown_rag.search.scoring import Difference, Range, difference, file_meas
 MODES = ("hybrid", "lexical", "dense")
 DEPTH = 10  # files that count in the measures
 PASSAGES = 5  # passages that count in theirs
-SHOWN = ("hit@1", "hit@5", "recall@10", "mrr@10", "ndcg@5", "ndcg@10", "passage_recall", "passage_iou")
 GROUPS = ("lang", "kind")
 
 
@@ -56,7 +55,7 @@ def read_questions(path: Path) -> list[Question]:
 
 def _question(line: str, where: str) -> Question:
     try:
-        row = json.loads(line)
+        row = dict(json.loads(line))
         spans: dict[str, list[Range]] = {}
         for span in row.get("gold_spans") or ():
             spans.setdefault(span["file"], []).append((int(span["start"]), int(span["end"])))
@@ -153,28 +152,3 @@ def _against(rows: Mapping[str, Sequence[Mapping[str, float]]], other: str) -> J
     """The paired difference in nDCG@10 between the whole recipe and one leg alone."""
     paired: Difference = difference([row["ndcg@10"] for row in rows["hybrid"]], [row["ndcg@10"] for row in rows[other]])
     return {**asdict(paired), "worse_beyond_chance": paired.worse_beyond_chance}
-
-
-def table(scores: Json) -> str:
-    """The scores as text: one line a mode and group, standard errors in brackets."""
-    lines = [f"{scores['set']}: {scores['questions']} questions, mean (standard error)"]
-    shown = [name for name in SHOWN if name in scores["modes"]["hybrid"]]
-    lines.append(f"{'':<22}" + "".join(f"{name:>16}" for name in shown))
-    lines += _lines(scores["modes"].items(), shown)
-    for group in GROUPS:
-        lines += _lines(((f"{group} {value}", of) for value, of in scores.get(group, {}).items()), shown)
-    for other, paired in scores["against"].items():
-        verdict = "BELOW it beyond chance" if paired["worse_beyond_chance"] else "not below it"
-        lines.append(
-            f"nDCG@10 against {other} alone: {paired['mean']:+.3f} ({paired['error']:.3f}), "
-            f"better {paired['better']}, worse {paired['worse']}: {verdict}"
-        )
-    return "\n".join(lines)
-
-
-def _lines(rows: Iterable[tuple[str, Json]], shown: Sequence[str]) -> list[str]:
-    return [f"{name:<22}" + "".join(_figure(of[m]) for m in shown if m in of) for name, of in rows]
-
-
-def _figure(of: Json) -> str:
-    return f"{of['mean']:.3f} ({of['error']:.3f})".rjust(16)
