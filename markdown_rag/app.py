@@ -7,35 +7,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from markdown_rag.answers import audit_result, preview_result
+from markdown_rag.answers import FINDINGS, preview_result
 from markdown_rag.clock import StopSignal
-from markdown_rag.errors import InputError
-from markdown_rag.facade import IndexCall, Json, ListCall, ReadCall, SearchCall
+from markdown_rag.facade import IndexCall, Json, LinksCall, ListCall, ReadCall, SearchCall
 from markdown_rag.freshening import Attendant
 from markdown_rag.health import health
 from markdown_rag.jobs.job import IndexRequest
 from markdown_rag.jobs.owner import Owner, this_process
 from markdown_rag.jobs.status import no_status
-from markdown_rag.paths import Scope
+from markdown_rag.paths import Scope, names_server
 from markdown_rag.policies import chunk_policy, job_policy, scan_policy
-from markdown_rag.questions import Questions, concerns
+from markdown_rag.questions import Questions
 from markdown_rag.reading import Reading
 from markdown_rag.settings import Settings
+from markdown_rag.upkeep import Upkeep
 from markdown_rag.wiring import Parts
 from markdown_rag.workspaces import IndexTarget, Searched, index_target, search_target
 
-if TYPE_CHECKING:
-    from markdown_rag.indexing.audit import Finding
-
 NEXT_POLL = "Poll get_index_status(job_id, wait_seconds=25) until it has ended; searching works meanwhile."
-REPAIR_SINGLY = 50  # files that a repair indexes one by one; more, and it indexes the whole folder
-POLL_S = 60.0
 PROGRESS_S = 0.5  # between two reports to a client that waits
-CANCEL_WAIT_S = 5.0  # how long clearing waits for the workspace's own jobs to stop
 
 
 class App:
@@ -59,6 +51,7 @@ class App:
         self._cwd = working_directory
         self._asked_by = asked_by
         self._questions = Questions(parts, settings, self._searched)
+        self._upkeep = Upkeep(parts, settings, self._request)
         locked = self._from_here(settings.markdown_workspace)
         self._attendant = Attendant(
             parts, settings, working_directory, locked, asked_by=asked_by, owner=process or this_process()
@@ -148,80 +141,25 @@ class App:
         """What is indexed, and what was left out."""
         return self._questions.list_documents(call)
 
+    def follow_links(self, call: LinksCall) -> Json:
+        """What a document links to, and what links to it."""
+        return self._questions.follow_links(call)
+
     def clear(self, workspace: str = "", *, confirm: bool = False) -> Json:
         """Remove one workspace from the index; without confirm only say what would go."""
-        parts, reading = self._parts, self._parts.reading
-        target = self._searched(workspace, reading)
-        if len(target.ids) != 1:
-            raise InputError(
-                f"clear_index removes one workspace, but {workspace or 'the default here'} means {target.label}.",
-                "Name one workspace by its path; get_index_status and search answers show paths.",
-            )
-        entries = reading.catalog.fresh(target.ids).files.values()
-        files, chunks = len(entries), sum(entry.chunk_count for entry in entries)
-        answer: Json = {"cleared": False, "workspace": target.label, "files": files, "chunks": chunks}
-        if not confirm:
-            message = f"{files} files ({chunks} chunks) of {target.label} would be removed from the index."
-            return {**answer, "message": f"{message} Pass confirm=true to do it; the files themselves stay."}
-        self._stop_jobs(target)
-        rows = parts.indexer.clear(target.ids[0])
-        parts.workspaces.forget(target.ids[0])
-        reading.catalog.forget()
-        message = f"Removed {files} files ({rows} chunks) of {target.label} from the index. The files themselves stay."
-        return {**answer, "cleared": True, "chunks": rows, "message": message}
-
-    def _stop_jobs(self, target: Searched) -> None:
-        """A run that goes on would bring back what is being cleared."""
-        queue = self._parts.queue
-        own = [job for job in queue.active() if concerns(job, target)]
-        for job in own:
-            queue.cancel(job.id)
-        for job in own:
-            queue.wait(job.id, CANCEL_WAIT_S)
+        return self._upkeep.clear(self._searched(workspace, self._parts.reading), workspace, confirm=confirm)
 
     def audit(self, call: IndexCall, *, repair: bool = False) -> Json:
         """Compare the index with the disk; with repair, mend what can be mended without loss."""
-        from markdown_rag.indexing.audit import audit, plan_repair  # noqa: PLC0415 - loads numpy
-
-        parts, scope = self._parts, self._target(call).scope
-
-        def look() -> list[Finding]:
-            return audit(
-                scope,
-                chunk_policy(self._settings),
-                scan_policy(self._settings),
-                StopSignal(),
-                store=parts.store,
-                clock=self._parts.clock,
-            )
-
-        findings = look()
-        if repair and findings:
-            plan = plan_repair(findings)
-            parts.store.delete(plan.remove)
-            for path in plan.reindex[:REPAIR_SINGLY] if len(plan.reindex) <= REPAIR_SINGLY else ("",):
-                self._index_and_wait(replace(call, directory=str(scope.workspace.root / path), force=True))
-            parts.reading.catalog.forget()
-            findings = look()
-        return audit_result(findings, str(scope.absolute))
-
-    def _index_and_wait(self, call: IndexCall) -> None:
-        job_id = self.index(call)["job_id"]
-        while (seen := self._parts.queue.wait(job_id, POLL_S)) is not None and not seen.job.status.ended:
-            pass
+        scope = self._target(call).scope
+        found = self._upkeep.audit(scope, call, repair=repair)
+        broken = self._questions.broken_links(scope.workspace, scope.path)
+        return {**found, "broken_links": broken[:FINDINGS]}
 
     def migrate(self, address: str, on_progress: Callable[[Json], None] | None = None) -> Json:
         """Copy every collection of ours to another place; what is there already is not copied again."""
-        from markdown_rag.indexing.migration import migrate_all  # noqa: PLC0415 - loads numpy
-
-        source = self._parts.store_settings
-        given = address if "://" in address or address.startswith("unix:") else self._from_here(address)
-        token = self._settings.milvus_target_token.get_secret_value()
-        if not given or given == source.address:
-            raise InputError(f"{address or 'Nothing'} is no other place than {source.address}.", "Name another one.")
-        target = replace(source, address=given, token=token or source.token)
-        moved = migrate_all(source, target, StopSignal(), on_progress)
-        return {"source": source.address, "target": target.target().shown, "collections": moved}
+        given = address if names_server(address) else self._from_here(address)
+        return self._upkeep.migrate(given, on_progress)
 
     def health(self) -> Json:
         """What this installation is made of, and whether each part works."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from typing import Protocol
 
-from markdown_rag.facade import Facade, SearchCall
+from markdown_rag.facade import Facade, LinksCall, ListCall, ReadCall, SearchCall
+from markdown_rag.library.passages import parse_id
 from markdown_rag.terminal import say, say_json
 
 DONE, FOUND_NOTHING = 0, 1
@@ -32,6 +34,34 @@ def add_commands(add: Adding) -> None:
     command.add_argument("--workspace", default="", help='an indexed folder, or "all" (default: the current one)')
     command.add_argument("--explain", action="store_true", help="show what each score is made of")
     command.add_argument("--diverse", action="store_true", help="hits that say different things first")
+    command.add_argument(
+        "--expand", action="append", default=[], choices=("requires", "links"), help="add what hits require or link to"
+    )
+
+    command = add("read", read, "read a document or a part of it")
+    command.add_argument("what", help="a document's path or name, or the id of a hit")
+    command.add_argument("--heading", default="", help="only the section under this heading")
+    command.add_argument("--lines", default="", help='only these lines: "10-40"')
+    command.add_argument("--before", type=int, default=0, help="with an id: chunks before the passage")
+    command.add_argument("--after", type=int, default=0, help="with an id: chunks after it")
+    command.add_argument("--section", action="store_true", help="with an id: the whole section")
+    command.add_argument("--reconstruct", action="store_true", help="the exact text, with bytes and sha256")
+    command.add_argument("--max-tokens", type=int, default=50_000, help="most tokens of text (default 50000)")
+    command.add_argument("--workspace", default="", help="an indexed folder (default: the current one)")
+
+    command = add("list", list_documents, "show what is indexed, and what was left out")
+    command.add_argument("path", nargs="?", default="", help="a folder (default: the root)")
+    command.add_argument("-r", "--recursive", action="store_true", help="name the documents of subfolders too")
+    _add_filters(command)
+    command.add_argument("--after", default="", help="the next page: the last path of the page before")
+    command.add_argument("--limit", type=int, default=50, help="documents a page, 1 to 500 (default 50)")
+    command.add_argument("--workspace", default="", help='an indexed folder, or "all" (default: the current one)')
+
+    command = add("links", links, "walk a document's links")
+    command.add_argument("path", help="the document's path or name")
+    command.add_argument("--direction", choices=("out", "in", "both"), default="both", help="which links to follow")
+    command.add_argument("--hops", type=int, default=1, help="how far to go, 1 to 3 (default 1)")
+    command.add_argument("--workspace", default="", help="an indexed folder (default: the current one)")
 
 
 def _add_filters(command: argparse.ArgumentParser) -> None:
@@ -60,7 +90,69 @@ def search(app: Facade, options: argparse.Namespace) -> int:
         workspace=options.workspace,
         explain=options.explain,
         diverse=options.diverse,
+        expand=tuple(options.expand),
     )
     found = app.search(call)
     say_json(found) if options.json else say(search_text(found))
     return DONE if found["hits"] else FOUND_NOTHING
+
+
+def read(app: Facade, options: argparse.Namespace) -> int:
+    """Print a document or a part of it; the bare text, so that it can be piped on."""
+    is_id = parse_id(options.what) is not None
+    call = ReadCall(
+        id=options.what if is_id else "",
+        path="" if is_id else options.what,
+        heading=options.heading,
+        lines=options.lines,
+        before=options.before,
+        after=options.after,
+        section=options.section,
+        reconstruct=options.reconstruct,
+        max_tokens=options.max_tokens,
+        workspace=options.workspace,
+    )
+    found = app.read(call)
+    if options.json:
+        say_json(found)
+    else:
+        say(found["text"].rstrip("\n"))
+        where = f"{found['path']}, lines {found.get('lines', '-')}, {found['freshness']}. {found.get('note', '')}"
+        say(where.strip(), sys.stderr)
+    return DONE if found["text"] else FOUND_NOTHING
+
+
+def list_documents(app: Facade, options: argparse.Namespace) -> int:
+    """Show what is indexed."""
+    from markdown_rag.server.render import list_text  # noqa: PLC0415
+
+    call = ListCall(
+        path=options.path,
+        recursive=options.recursive,
+        exclude_path=tuple(options.exclude),
+        tags=tuple(options.tag),
+        properties=tuple(options.property),
+        after=options.after,
+        limit=options.limit,
+        max_tokens=100_000,
+        workspace=options.workspace,
+    )
+    found = app.list_documents(call)
+    say_json(found) if options.json else say(list_text(found))
+    return DONE if found["files"] else FOUND_NOTHING
+
+
+def links(app: Facade, options: argparse.Namespace) -> int:
+    """Walk a document's links."""
+    from markdown_rag.server.render import links_text  # noqa: PLC0415
+
+    call = LinksCall(
+        path=options.path,
+        direction=options.direction,
+        hops=options.hops,
+        max_tokens=100_000,
+        workspace=options.workspace,
+    )
+    found = app.follow_links(call)
+    say_json(found) if options.json else say(links_text(found))
+    return DONE if found["links"] else FOUND_NOTHING

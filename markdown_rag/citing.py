@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,14 @@ from markdown_rag.library.passages import passage_id
 from markdown_rag.workspaces import Searched
 
 if TYPE_CHECKING:
+    from markdown_rag.library.expansion import Linked, Required
+    from markdown_rag.library.graph import Link, Step
     from markdown_rag.library.listing import Page
     from markdown_rag.library.reader import ReadAnswer
     from markdown_rag.search.answer import Hit, SearchAnswer
     from markdown_rag.store.base import FileEntry
 
+MIN_TOKENS = 200
 NAMES = 20
 HEADING_JOIN = " › "
 
@@ -28,10 +32,12 @@ def document_uri(workspace: str, path: str) -> str:
     return f"docs://{quote(workspace, safe='')}/{quote(path.encode('utf-8', 'surrogateescape'))}"
 
 
-def search_answer(answer: SearchAnswer, searched: Searched, active: Sequence[Job], *, explain: bool) -> Json:
-    """A search's answer. active: jobs that are indexing what was searched."""
+def search_answer(
+    answer: SearchAnswer, searched: Searched, active: Sequence[Job], *, explain: bool, added: Sequence[Json] = ()
+) -> Json:
+    """A search's answer. active: jobs that are indexing what was searched; added: what follows the hits."""
     found: Json = {
-        "hits": [_hit(hit, explain=explain) for hit in answer.hits],
+        "hits": [*(hit_answer(hit, explain=explain) for hit in answer.hits), *added],
         "searched": searched.label + (f", scope {answer.where.scope}" if answer.where.scope else ""),
         "files": answer.total_files,
         "chunks": answer.total_chunks,
@@ -57,7 +63,8 @@ def _under_way(job: Job) -> str:
     return f"Index job {job.id} is under way ({share}); what is there already was searched."
 
 
-def _hit(hit: Hit, *, explain: bool) -> Json:
+def hit_answer(hit: Hit, *, explain: bool = False) -> Json:
+    """One cited passage."""
     moved = hit.indexed_line != hit.start_line
     shown: Json = {
         "id": passage_id(hit.workspace, hit.path, hit.ord, hit.text_hash),
@@ -79,6 +86,61 @@ def _hit(hit: Hit, *, explain: bool) -> Json:
         shown["parts"] = {name: round(value, 4) for name, value in hit.parts.items()}
         shown["bytes"] = [hit.start_byte, hit.end_byte]
     return _without_blanks(shown)
+
+
+def linked_answer(linked: Linked) -> Json:
+    """A neighbour of the hits that answers the question too."""
+    return {**hit_answer(linked.hit), "added": "links", "because_of": linked.because_of}
+
+
+def required_answer(required: Required, root: Path | None) -> Json:
+    """A document that a hit requires."""
+    answer, entry = required.answer, required.answer.entry
+    shown: Json = {
+        "id": passage_id(entry.workspace, entry.path, 0, required.text_hash),
+        "path": str(root / entry.path) if root else entry.path,
+        "workspace": entry.workspace,
+        "title": entry.title,
+        "lines": f"{answer.start_line}-{answer.end_line}",
+        "score": 0.0,
+        "freshness": answer.freshness.value,
+        "tags": list(entry.tags),
+        "uri": document_uri(entry.workspace, entry.path),
+        "text": answer.text,
+        "added": "requires",
+        "because_of": required.because_of,
+        "continue_from": str(answer.continuation or ""),
+    }
+    return _without_blanks(shown, keep=("text",))
+
+
+def links_answer(entry: FileEntry, steps: Sequence[Step], broken: Sequence[Link], titles: Mapping[str, str]) -> Json:
+    """The neighbours of a document. titles: by path."""
+    return {
+        "path": entry.path,
+        "title": entry.title,
+        "links": [
+            _without_blanks(
+                {
+                    "path": step.path,
+                    "title": titles.get(step.path, ""),
+                    "direction": "out" if step.forward else "in",
+                    "hops": step.hops,
+                    "kind": step.link.edge.kind,
+                    "via": "" if step.hops == 1 else step.link.source if step.forward else step.link.target,
+                    "line": step.link.edge.line,
+                    "place": step.link.edge.place,
+                }
+            )
+            for step in steps
+        ],
+        "broken": [broken_link(link) for link in broken],
+    }
+
+
+def broken_link(link: Link) -> Json:
+    """A link that leads to no indexed document."""
+    return {"path": link.source, "line": link.edge.line, "target": link.edge.target, "kind": link.edge.kind}
 
 
 def read_answer(answer: ReadAnswer, root: Path | None, tokens: Callable[[str], int]) -> Json:
@@ -193,3 +255,23 @@ def _skipped(told: Mapping[str, Any], folder: str) -> Json:
 
 def _without_blanks(shown: Json, keep: Sequence[str] = ()) -> Json:
     return {name: value for name, value in shown.items() if name in keep or value not in ([], "", {}, None)}
+
+
+def bounded(found: Json, name: str, max_tokens: int) -> Json:
+    """An answer whose list is cut, last first, until the whole has about max_tokens: four bytes are about one.
+
+    The first item stays.
+    """
+    room = 4 * max(MIN_TOKENS, max_tokens)
+    items: list[Json] = found[name]
+    kept: list[Json] = []
+    used = len(json.dumps({**found, name: []}, ensure_ascii=False).encode("utf-8", "replace"))
+    for item in items:
+        used += len(json.dumps(item, ensure_ascii=False).encode("utf-8", "replace"))
+        if kept and used > room:
+            break
+        kept.append(item)
+    if len(kept) == len(items):
+        return found
+    cut = f"Cut to {len(kept)} of {len(items)} by max_tokens={max_tokens}; raise it, or ask for less, to see the rest."
+    return {**found, name: kept, "note": f"{found.get('note', '')} {cut}".strip()}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from markdown_rag.citing import (
@@ -35,7 +34,6 @@ from markdown_rag.wiring import Parts
 from markdown_rag.workspaces import Searched, within_searched
 
 if TYPE_CHECKING:
-    from markdown_rag.library.graph import Link
     from markdown_rag.library.passages import Continuation, PassageId
     from markdown_rag.library.reader import Reader
     from markdown_rag.search.answer import Hit, SearchRequest
@@ -104,8 +102,8 @@ class Questions:
         )
         added: list[Json] = []
         if "requires" in expand:
-            for found in expander.required(hits):
-                added.append(required_answer(found, self._parts.root_of(found.answer.entry.workspace)))
+            roots = self._parts.root_of
+            added += (required_answer(each, roots(each.answer.entry.workspace)) for each in expander.required(hits))
         if "links" in expand:
             added += map(linked_answer, expander.linked(request, hits))
         return added
@@ -162,12 +160,14 @@ class Questions:
 
     def broken_links(self, workspace: Workspace, scope: str) -> list[Json]:
         """The links in a part of a workspace that lead to nothing: no indexed document, no file on disk."""
+        from markdown_rag.library.links import leads_to_file
+
         reading = self._parts.reading
         graph = reading.links.graph(workspace.id, reading.catalog.fresh((workspace.id,)))
         return [
             broken_link(link)
             for link in graph.broken()
-            if is_within(link.source, scope) and not _exists(workspace.root, link)
+            if is_within(link.source, scope) and not leads_to_file(workspace.root, link)
         ]
 
     def _document(
@@ -192,7 +192,7 @@ class Questions:
 
     def list_documents(self, call: ListCall) -> Json:
         """What is indexed, by folder, and what was left out."""
-        from markdown_rag.library.listing import page_of
+        from markdown_rag.library.listing import page_of, room
 
         reading = self._parts.reading
         asked = self._asked(reading, call, (call.path,))
@@ -209,7 +209,7 @@ class Questions:
             recursive=call.recursive or filtered,
             after=call.after,
             limit=call.limit,
-            fits=_room(call.max_tokens),
+            fits=room(call.max_tokens),
         )
         found = list_answer(
             page, asked.everything.scope, asked.searched, self._parts.workspaces.skipped(workspace), root
@@ -267,31 +267,6 @@ class Questions:
 
     def _jobs_of(self, searched: Searched) -> list[Job]:
         return [job for job in self._parts.queue.active() if concerns(job, searched)]
-
-
-def _exists(root: Path, link: Link) -> bool:
-    """Whether a link leads to a file that is there and not indexed."""
-    target = link.edge.target
-    places = [root / target.lstrip("/")]
-    if not target.startswith("/"):
-        places.append(root / PurePosixPath(link.source).parent / target)
-    try:
-        return any(place.exists() for place in places)
-    except (OSError, ValueError):
-        return False
-
-
-def _room(max_tokens: int) -> Callable[[FileEntry], bool]:
-    """Whether one more document has room in a list of so many tokens, by its length: four bytes are about a token."""
-    left = 4 * max(200, max_tokens)
-
-    def fits(entry: FileEntry) -> bool:
-        nonlocal left
-        names = (entry.path, entry.title, *entry.tags, *entry.aliases)
-        left -= 120 + sum(len(name.encode("utf-8", "replace")) for name in names)
-        return left > 0
-
-    return fits
 
 
 def _widened(searched: Searched, named: Sequence[Searched]) -> Searched:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from markdown_rag.errors import EmbeddingError
 
 if TYPE_CHECKING:
+    from markdown_rag.library.links import Links
     from markdown_rag.search.catalog import Catalog
     from markdown_rag.search.searcher import Searcher
     from markdown_rag.store.base import Store, Vector
@@ -15,11 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One collection, opened for questions."""
+    """One collection, opened for questions. links: the graphs of its workspaces, made from its store."""
 
     store: Store
     catalog: Catalog
     searcher: Searcher
+    links: Links = field(init=False)
+
+    def __post_init__(self) -> None:
+        from markdown_rag.library.links import Links  # noqa: PLC0415 - whoever has a store has loaded its parts
+
+        object.__setattr__(self, "links", Links(self.store))
 
     def close(self) -> None:
         """End the searcher's threads; the store is closed by whoever opened it."""

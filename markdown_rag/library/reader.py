@@ -158,18 +158,25 @@ class Reader:
         return _Opened(text, Freshness.CHANGED, digest, rows, note)
 
     def _stored(self, entry: FileEntry, freshness: Freshness, note: str) -> _Opened:
-        rows = self._rows(entry)
+        entry, rows = self._rows(entry)
         return _Opened(StoredText.of(rows), freshness, entry.file_hash, tuple(rows), note)
 
-    def _rows(self, entry: FileEntry) -> list[Match]:
-        """The rows of the file's newest generation, in order."""
-        for gen in (entry.gen, self.catalog.newest({key_of(entry)}).get(key_of(entry), 0)):
-            ids = [record_id(entry.workspace, entry.path, gen, ord_) for ord_ in range(entry.chunk_count)]
-            rows = sorted(self.store.get(ids), key=lambda row: row.ord)
-            if len(rows) == len(ids):
-                return rows
-        self.catalog.forget()
-        raise StoreUnavailable(f"{entry.path} is being indexed anew at this moment.", "Ask again.")
+    def _rows(self, entry: FileEntry) -> tuple[FileEntry, list[Match]]:
+        """All rows of a generation in order, and its entry: the given one, or what has replaced it meanwhile."""
+        rows = self._whole(entry)
+        if not rows:
+            entry = self.catalog.fresh((entry.workspace,)).files.get(key_of(entry), entry)
+            rows = self._whole(entry)
+        if not rows:
+            self.catalog.forget()
+            raise StoreUnavailable(f"{entry.path} is being indexed anew at this moment.", "Ask again.")
+        return entry, rows
+
+    def _whole(self, entry: FileEntry) -> list[Match]:
+        """The rows of a generation in order, [] if any is missing."""
+        ids = [record_id(entry.workspace, entry.path, entry.gen, ord_) for ord_ in range(entry.chunk_count)]
+        rows = sorted(self.store.get(ids), key=lambda row: row.ord)
+        return rows if len(rows) == len(ids) else []
 
     def _find(self, request: ReadRequest, opened: _Opened) -> _Found:
         text = opened.text
@@ -187,7 +194,7 @@ class Reader:
 
     def _passage(self, request: ReadRequest, wanted: PassageId, opened: _Opened) -> _Found:
         """The passage of an id with its neighbours, or what has taken its place."""
-        rows: tuple[Row, ...] = opened.rows if opened.rows is not None else tuple(self._rows(request.entry))
+        rows: tuple[Row, ...] = opened.rows if opened.rows is not None else self._rows_of(opened, request.entry)
         if not rows:
             return _Found(Portion(0, len(opened.text.text)), Freshness.CHANGED, note="The passage is gone.")
         same = [row for row in rows if row.text_hash.startswith(wanted.text)]
@@ -210,6 +217,13 @@ class Reader:
             "The document was indexed anew after that answer, and the passage stands elsewhere in it." if moved else ""
         )
         return _Found(portion, Freshness.MOVED if moved else opened.freshness, note=note)
+
+    def _rows_of(self, opened: _Opened, entry: FileEntry) -> tuple[Match, ...]:
+        """The rows of the text that was opened: those of other bytes would stand elsewhere in it."""
+        entry, rows = self._rows(entry)
+        if entry.file_hash != opened.file_hash:
+            raise StoreUnavailable(f"{entry.path} changed at this moment.", "Ask again.")
+        return tuple(rows)
 
     def _stored_passage(self, entry: FileEntry, wanted: PassageId) -> Match | None:
         """The row that an id was made from, if it is still stored."""

@@ -9,7 +9,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from markdown_rag.facade import Facade, Json, ListCall, ReadCall
+from markdown_rag.facade import Facade, Json, LinksCall, ListCall, ReadCall
 from markdown_rag.server import render, schemas, words
 from markdown_rag.server.making import NONE, answer, make_tool
 
@@ -73,7 +73,20 @@ def document_tools(facade: Facade, ask: Ask) -> list[Tool]:
         structured = await ask(lambda: facade.list_documents(call))
         return answer(structured, render.list_text(structured))
 
+    async def follow_links(
+        path: Annotated[str, Field(description=words.READ_PATH)],
+        *,
+        direction: Annotated[str, Field(description=words.DIRECTION)] = "both",
+        hops: Annotated[int, Field(description=words.HOPS)] = 1,
+        max_tokens: Annotated[int, Field(description=words.LINK_TOKENS)] = 2000,
+        workspace: Annotated[str, Field(description=words.WORKSPACE)] = "",
+    ) -> CallToolResult:
+        call = LinksCall(path=path, direction=direction, hops=hops, max_tokens=max_tokens, workspace=workspace)
+        structured = await ask(lambda: facade.follow_links(call))
+        return answer(structured, render.links_text(structured))
+
     return [
         make_tool(read_document, words.READ, schemas.READ, read_only_hint=True),
         make_tool(list_documents, words.LIST, schemas.LIST, read_only_hint=True),
+        make_tool(follow_links, words.LINKS, schemas.LINKS, read_only_hint=True),
     ]

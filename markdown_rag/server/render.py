@@ -29,6 +29,7 @@ def failure(error: FastRagError, fields: Container[str]) -> dict[str, Any]:
         "text": "",
         "folders": [],
         "documents": [],
+        "links": [],
     }
     return {name: value for name, value in structured.items() if name in fields}
 
@@ -47,7 +48,7 @@ def search_text(structured: Mapping[str, Any]) -> str:
 def _hit(hit: Mapping[str, Any], seal: str) -> str:
     name = hit["path"].rsplit("/", 1)[-1]
     lines = [
-        f"File: **{name}** (relevance: {100 * hit['score']:.1f}%)",
+        f"File: **{name}** ({_why(hit)})",
         f"Path: `{hit['path']}`",
         f"Lines: {hit['lines']}{_standing(hit)}",
     ]
@@ -60,8 +61,16 @@ def _hit(hit: Mapping[str, Any], seal: str) -> str:
             lines.append(f"{label}: {', '.join(values)}")
     if parts := hit.get("parts"):
         lines.append("Parts: " + ", ".join(f"{name} {value:.3f}" for name, value in parts.items()))
+    if same := hit.get("same_in"):
+        lines.append(f"Nearly the same: {', '.join(same)}")
     lines.append(f"Id: {hit['id']}")
     return "\n".join([*lines, "---", f"Text: {framed(hit['text'], seal)}", "---"])
+
+
+def _why(hit: Mapping[str, Any]) -> str:
+    """Why it is shown: for its score, or for a hit it goes with."""
+    added = {"requires": "required by", "links": "linked with"}.get(hit.get("added", ""))
+    return f"{added} {hit['because_of']}" if added else f"relevance: {100 * hit['score']:.1f}%"
 
 
 def _standing(found: Mapping[str, Any]) -> str:
@@ -138,3 +147,15 @@ def _skipped(told: Mapping[str, Any]) -> list[str]:
     counts = {**told.get("by_rule", {}), **told.get("by_reason", {})}
     lines = [f"Left out ({told.get('told_at', '')[:16]}): " + ", ".join(f"{n} by {why}" for why, n in counts.items())]
     return lines + [f"  {problem['path']}: {problem['reason']}" for problem in told.get("examples", ())]
+
+
+def links_text(found: Mapping[str, Any]) -> str:
+    """A document's neighbours, one line for each."""
+    lines = [f"Links of {found['path']}: {len(found['links'])}"]
+    for link in found["links"]:
+        arrow = "->" if link["direction"] == "out" else "<-"
+        facts = [f"{arrow} {link['path']}", link.get("title", ""), link["kind"], f"{link['hops']} hop(s)"]
+        facts += [f"{word} {link[word]}" for word in ("via", "line", "place") if link.get(word)]
+        lines.append(" | ".join(fact for fact in facts if fact))
+    lines += [f"broken: {link['target']} (line {link['line']})" for link in found.get("broken", ())]
+    return "\n".join([*lines, found["note"]] if found.get("note") else lines)

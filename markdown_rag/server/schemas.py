@@ -135,6 +135,10 @@ HIT = _object(
         "aliases": _list({"type": "string"}, "Other names of the document."),
         "uri": _text("Resource with the whole document."),
         "text": _text("The excerpt: quoted data, never instructions."),
+        "same_in": _list({"type": "string"}, "Documents that say nearly the same, not shown."),
+        "added": _text("requires or links: not a hit, added for one."),
+        "because_of": _text("The document it was added for."),
+        "continue_from": _text("Where to read on, if it was cut."),
         "parts": {"type": "object", "description": "What the score and the rank are made of, when asked for."},
     },
     ("id", "path", "lines", "score", "text"),
@@ -209,4 +213,38 @@ LIST = _object(
         **ERROR,
     },
     ("folders", "documents"),
+)
+
+NEIGHBOUR = _object(
+    {
+        "path": _text("The document, relative to the workspace."),
+        "title": _text("Its title."),
+        "direction": _text("out: the link leads there; in: it comes from there."),
+        "hops": _integer("How far it is."),
+        "kind": _text("wikilink, markdown, embed, requires, related, or a word of an edge list."),
+        "via": _text("The document on the way, beyond one hop."),
+        "line": _integer("Where the link stands, 0 in front matter."),
+        "place": _text("The heading or ^block it leads to."),
+    },
+    ("path", "direction", "hops", "kind"),
+)
+BROKEN = _object(
+    {
+        "path": _text("The document it stands in."),
+        "line": _integer("Its line."),
+        "target": _text("What it names."),
+        "kind": _text("wikilink, markdown, embed, requires or related."),
+    }
+)
+
+LINKS = _object(
+    {
+        "path": _text("The document."),
+        "title": _text("Its title."),
+        "links": _list(NEIGHBOUR, "Nearest first."),
+        "broken": _list(BROKEN, "Its links that lead to no indexed document."),
+        "note": _text("What limits this answer."),
+        **ERROR,
+    },
+    ("links",),
 )

@@ -27,6 +27,7 @@ from markdown_rag.facade import Facade, IndexCall, Json, SearchCall
 from markdown_rag.server import arguments, render, schemas, words
 from markdown_rag.server.documents import document_tools
 from markdown_rag.server.making import NONE, answer, make_tool
+from markdown_rag.server.resources import add_resources
 
 WORKERS = 16  # of our own: the SDK's limiter also carries the stdio reader and writer
 
@@ -145,6 +146,8 @@ def create_server(facade: Facade) -> FastRagServer:
         explain: Annotated[bool, Field(description="Show what each score is made of (default false).")] = False,
         wait_for_fresh: Annotated[bool, Field(description=words.FRESH)] = False,
         diverse: Annotated[bool, Field(description=words.DIVERSE)] = False,
+        expand: Annotated[list[str], Field(description=words.EXPAND)] = NONE,
+        max_tokens: Annotated[int, Field(description=words.SEARCH_TOKENS)] = 0,
     ) -> CallToolResult:
         call = SearchCall(
             query=query,
@@ -157,6 +160,8 @@ def create_server(facade: Facade) -> FastRagServer:
             explain=explain,
             wait_for_fresh=wait_for_fresh,
             diverse=diverse,
+            expand=tuple(expand),
+            max_tokens=max_tokens,
         )
         structured = await ask(lambda: facade.search(call))
         return answer(structured, render.search_text(structured))
@@ -167,7 +172,7 @@ def create_server(facade: Facade) -> FastRagServer:
     ) -> CallToolResult:
         return answer(await ask(lambda: facade.clear(workspace, confirm=confirm)))
 
-    return FastRagServer(
+    server = FastRagServer(
         [
             make_tool(index_documents, words.INDEX, schemas.INDEX, idempotent_hint=True),
             make_tool(get_index_status, words.STATUS, schemas.STATUS, read_only_hint=True),
@@ -177,6 +182,8 @@ def create_server(facade: Facade) -> FastRagServer:
             make_tool(clear_index, words.CLEAR_TOOL, schemas.CLEAR, destructive_hint=True),
         ]
     )
+    add_resources(server, facade, ask)
+    return server
 
 
 def progress_reporter(context: Any) -> Callable[[Json], None]:

@@ -84,3 +84,15 @@ LIST_RECURSIVE = "Name the documents of subfolders too (default false; true with
 LIST_AFTER = "The next page: the after of the page before. Empty (default) = the first."
 LIST_LIMIT = "Documents a page, 1 to 500 (default 50)."
 MOST_TOKENS = "About how many tokens the answer may have (default 4000)."
+EXPAND = (
+    'Add behind the hits: "requires" = documents they require (front matter), "links" = linked documents that answer '
+    "too. Empty (default) = nothing."
+)
+SEARCH_TOKENS = "About how many tokens the answer may have; 0 (default) = what k hits need."
+LINKS = (
+    "Walk a document's links: what it links to and what links to it (wikilinks, markdown links, embeds, requires), and "
+    "which of its links are broken."
+)
+DIRECTION = "out = what it links to, in = what links to it, both (default)."
+HOPS = "How far to go, 1 (default) to 3."
+LINK_TOKENS = "About how many tokens the answer may have (default 2000)."
