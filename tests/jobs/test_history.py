@@ -35,7 +35,7 @@ class Histories(RuleBasedStateMachine):
         self.births = 0
         self.dead: set[Owner] = set()
         self.frozen: set[Owner] = set()
-        self.known: set[str] = set()
+        self.known: dict[str, None] = {}  # in order of acceptance: ids are random, and a replay must draw the same job
         self.asked_to_stop: set[str] = set()
         self.ends: dict[str, Job] = {}
         path = Path(self.directory.name) / FILE_NAME
@@ -72,7 +72,7 @@ class Histories(RuleBasedStateMachine):
         scope = Scope(Workspace(place[0], Path("/", place[0])), place[1])
         _, job = self.ledger.submit(IndexRequest(scope, force=force), owner, LIMITS, self.now)
         if job is not None:
-            self.known.add(job.id)
+            self.known[job.id] = None
 
     @rule(slot=SLOTS)
     def look_and_start(self, slot: int) -> None:
@@ -102,7 +102,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.known)
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
-        job_id = data.draw(st.sampled_from(sorted(self.known)))
+        job_id = data.draw(st.sampled_from(list(self.known)))
         before = self.ledger.get(job_id)
         assert before is not None
         if not before.status.ended:
