@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 
 from markdown_rag.search.answer import Hit
+from markdown_rag.search.copies import Copy
 from markdown_rag.search.excerpt import excerpt
 from markdown_rag.search.freshness import Freshness, standing
 from markdown_rag.search.policy import SearchPolicy
@@ -23,6 +24,7 @@ class Places:
     def __init__(self, roots: Roots) -> None:
         self._roots = roots
         self._known: dict[str, Path | None] = {}
+        self._absolute: dict[tuple[str, str], str] = {}
 
     def root(self, workspace: str) -> Path | None:
         """The workspace's folder, None if it is on another machine."""
@@ -32,16 +34,20 @@ class Places:
 
     def absolute(self, match: Match) -> str:
         """The file's path on this machine, or ""."""
-        root = self.root(match.workspace)
-        return "" if root is None else os.path.join(root, match.path)
+        key = match.workspace, match.path
+        known = self._absolute.get(key)
+        if known is None:
+            root = self.root(match.workspace)
+            known = self._absolute[key] = "" if root is None else os.path.join(root, match.path)
+        return known
 
     def identity(self, match: Match) -> Hashable:
         """What makes two rows rows of one file: the place on disk, else workspace and path."""
         return self.absolute(match) or (match.workspace, match.path)
 
 
-def make_hit(item: Placed, places: Places, policy: SearchPolicy, scale: DenseScale) -> Hit:
-    """The hit of a placed chunk. Reads the file to tell whether it changed."""
+def make_hit(item: Placed, places: Places, policy: SearchPolicy, scale: DenseScale, copies: Sequence[Copy] = ()) -> Hit:
+    """The hit of a placed chunk. Reads the file to tell whether it changed. copies: what is not shown for it."""
     match = item.match
     shown = excerpt(match.text, match.start_line, item.weights, policy.excerpt_bytes)
     now = standing(
@@ -77,6 +83,7 @@ def make_hit(item: Placed, places: Places, policy: SearchPolicy, scale: DenseSca
         parts=_parts(item),
         freshness=now.freshness,
         indexed_line=match.start_line,
+        same_in=tuple(dict.fromkeys(f"{copy.path} ({copy.kind})" for copy in copies)),
     )
 
 

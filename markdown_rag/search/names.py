@@ -28,8 +28,14 @@ class Names:
     def __init__(self, query: Query, policy: SearchPolicy) -> None:
         self._wanted = frozenset(query.tokens)
         self._policy = policy
-        self._soft = policy.name_likeness < 1 and len(self._wanted) <= _LONGEST
-        self._best: dict[str, float] = {}
+        self._best: dict[str, float] = dict.fromkeys(self._wanted, 1.0)
+        self._cosines: dict[Name, float] = {}
+        # The query's words by their letter triples: most words of names share none with any of them.
+        self._by_triple: dict[str, list[str]] = {}
+        if policy.name_likeness < 1 and len(self._wanted) <= _LONGEST:
+            for word in sorted(self._wanted):
+                for triple in _triples(word) if len(word) >= _SHORTEST else ():
+                    self._by_triple.setdefault(triple, []).append(word)
 
     def overlap(self, match: Match) -> float:
         """The best cosine between the query's words and one of the file's names, 0 to 1."""
@@ -44,17 +50,22 @@ class Names:
         return self._wanted in _names(match.title, match.path, match.aliases)[0]
 
     def _cosine(self, name: Name) -> float:
-        shared = sum(self._likeness(word) for word in sorted(name))
-        return min(1.0, shared / math.sqrt(len(self._wanted) * len(name)))
+        known = self._cosines.get(name)
+        if known is None:
+            shared = math.fsum(self._likeness(word) for word in name)
+            known = min(1.0, shared / math.sqrt(len(self._wanted) * len(name)))
+            self._cosines[name] = known
+        return known
 
     def _likeness(self, word: str) -> float:
         """1 for a word of the query, else how like the likest one is, 0 below the policy's least."""
-        if word not in self._best:
-            best = float(word in self._wanted)
-            if not best and self._soft:
-                best = max(likeness(word, wanted) for wanted in self._wanted)
-            self._best[word] = best if best >= self._policy.name_likeness else 0.0
-        return self._best[word]
+        best = self._best.get(word)
+        if best is None:
+            alike = {wanted for triple in _triples(word) for wanted in self._by_triple.get(triple, ())}
+            best = max((likeness(word, wanted) for wanted in alike), default=0.0)
+            best = best if best >= self._policy.name_likeness else 0.0
+            self._best[word] = best
+        return best
 
 
 def likeness(one: str, other: str) -> float:
