@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from markdown_rag.settings import Settings
 
 if TYPE_CHECKING:
+    from markdown_rag.embeddings.registry import EmbeddingSettings
     from markdown_rag.indexing.ignore import ScanPolicy
     from markdown_rag.markdown.chunking import ChunkPolicy
+    from markdown_rag.store.opening import StoreSettings
 
 
 def chunk_policy(settings: Settings) -> ChunkPolicy:
@@ -50,3 +52,39 @@ def policies_of(text: str) -> tuple[ChunkPolicy, ScanPolicy]:
     known = json.loads(text)
     scanning = ScanPolicy(tuple(known.pop("exclude_dirs")), tuple(known.pop("exclude_files")))
     return ChunkPolicy(**known), scanning
+
+
+def embedding_settings(settings: Settings) -> EmbeddingSettings:
+    """Who embeds, and how."""
+    from markdown_rag.embeddings.registry import EmbeddingSettings
+
+    return EmbeddingSettings(
+        provider=settings.embedding_provider,
+        model=settings.embedding_model,
+        dimension=settings.embedding_dim or 0,
+        base_url=settings.provider_base_url,
+        api_key=settings.provider_key.get_secret_value(),
+        threads=settings.embedding_threads,
+        timeout_s=settings.embedding_timeout_seconds,
+        project=settings.vertex_project,
+        location=settings.vertex_location,
+        kept=settings.state_directory / "models",
+        download=settings.embedding_allow_download == "on",
+    )
+
+
+def store_settings(settings: Settings) -> StoreSettings:
+    """Where the store is, and how it is used."""
+    from markdown_rag.store.opening import StoreSettings
+
+    return StoreSettings(
+        address=settings.store_address,
+        token=settings.milvus_token.get_secret_value(),
+        prefix=settings.markdown_collection,
+        insert_batch=settings.milvus_insert_batch,
+        timeout_s=settings.milvus_timeout_seconds,
+        state_dir=settings.state_directory,
+        database=settings.milvus_database,
+        ca_file=settings.milvus_ca_file,
+        wait_s=settings.milvus_wait_seconds,
+    )

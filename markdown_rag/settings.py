@@ -105,12 +105,8 @@ class Settings(BaseSettings):
         default="`milvus_markdown.db` in the state directory",
     )
     milvus_token: SecretStr = value(NO_KEY, "a token, or user:password", "Token of the Milvus server.")
-    milvus_target_token: SecretStr = value(
-        NO_KEY, "a token, or user:password", "Token of the server that `migrate` copies to."
-    )
-    milvus_database: str = text(
-        "", "a database's name", "Database of the Milvus server.", default="the server's default one"
-    )
+    milvus_target_token: SecretStr = value(NO_KEY, "a token, or user:password", "Token at where `migrate` copies to.")
+    milvus_database: str = text("", "a database's name", "Database of the Milvus server.", default="the default one")
     milvus_ca_file: str = text(
         "", "a file's path", "Certificates (PEM) to trust for an `https://` address.", default="the system's"
     )

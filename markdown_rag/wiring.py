@@ -25,13 +25,12 @@ from markdown_rag.indexing.report import Phase, Progress
 from markdown_rag.jobs.job import Job
 from markdown_rag.jobs.ledger import open_ledger
 from markdown_rag.jobs.queue import JobQueue
-from markdown_rag.policies import policies_of
+from markdown_rag.policies import embedding_settings, policies_of, store_settings
 from markdown_rag.reading import Reading, Unreachable
 from markdown_rag.settings import Settings
 from markdown_rag.workspaces import MIGRATIONS, WorkspaceRegistry
 
 if TYPE_CHECKING:
-    from markdown_rag.embeddings.registry import EmbeddingSettings
     from markdown_rag.embeddings.service import Embeddings
     from markdown_rag.indexing.indexer import Indexer
     from markdown_rag.indexing.statcache import StatCache
@@ -151,7 +150,7 @@ class Parts:
         from markdown_rag.embeddings.service import Embeddings
 
         given = self.settings
-        embedder = create_embedder(self._embedding_settings())
+        embedder = create_embedder(embedding_settings(self.settings))
         policy = BatchPolicy(
             items=given.embedding_batch_size,
             concurrent=given.embedding_concurrent_batches,
@@ -160,41 +159,10 @@ class Parts:
         cache = VectorCache(given.state_directory / "embeddings.sqlite3", clock=self.clock)
         return Embeddings(embedder, policy, cache, self.clock)
 
-    def _embedding_settings(self) -> EmbeddingSettings:
-        from markdown_rag.embeddings.registry import EmbeddingSettings
-
-        given = self.settings
-        return EmbeddingSettings(
-            provider=given.embedding_provider,
-            model=given.embedding_model,
-            dimension=given.embedding_dim or 0,
-            base_url=given.provider_base_url,
-            api_key=given.provider_key.get_secret_value(),
-            threads=given.embedding_threads,
-            timeout_s=given.embedding_timeout_seconds,
-            project=given.vertex_project,
-            location=given.vertex_location,
-            kept=given.state_directory / "models",
-            download=given.embedding_allow_download == "on",
-        )
-
     @property
     def store_settings(self) -> StoreSettings:
         """Where the store is."""
-        from markdown_rag.store.opening import StoreSettings
-
-        given = self.settings
-        return StoreSettings(
-            address=given.store_address,
-            token=given.milvus_token.get_secret_value(),
-            prefix=given.markdown_collection,
-            insert_batch=given.milvus_insert_batch,
-            timeout_s=given.milvus_timeout_seconds,
-            state_dir=given.state_directory,
-            database=given.milvus_database,
-            ca_file=given.milvus_ca_file,
-            wait_s=given.milvus_wait_seconds,
-        )
+        return store_settings(self.settings)
 
     @property
     def store(self) -> Store:
@@ -268,7 +236,7 @@ class Parts:
         from markdown_rag.embeddings.registry import create_embedder
         from markdown_rag.store.opening import find_collections
 
-        wanted = create_embedder(self._embedding_settings()).card
+        wanted = create_embedder(embedding_settings(self.settings)).card
         found = [
             info
             for info in find_collections(self.store_settings)

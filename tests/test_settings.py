@@ -212,7 +212,7 @@ def test_a_long_bad_value_is_cut_in_the_line() -> None:
     assert "…" in line
 
 
-@pytest.mark.parametrize("name", [name for name in SECRETS if name != "MILVUS_TOKEN"])
+@pytest.mark.parametrize("name", [name for name in SECRETS if not name.startswith("MILVUS_")])
 def test_a_key_that_no_request_could_carry_is_refused_without_being_shown(name: str) -> None:
     environ = {name: "hunter2\nhunter2"}
     with pytest.raises(SettingsError) as caught:
