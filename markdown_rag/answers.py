@@ -102,13 +102,13 @@ def preview_result(preview: Preview, target: str, cost: float | None = None) -> 
     }
 
 
-def audit_result(findings: Sequence[Finding], target: str) -> Json:
-    """What is wrong between index and disk."""
+def audit_result(findings: Sequence[Finding], target: str, failures: Sequence[str] = ()) -> Json:
+    """What is wrong between index and disk. failures: what stopped a repair."""
     words = "The index and the disk agree" if not findings else f"{len(findings)} differences between index and disk"
     return {
         "ok": not findings,
         "target_path": target,
-        "message": f"{words} for {target}.",
+        "message": " ".join([f"{words} for {target}.", *(f"Not repaired: {failure}" for failure in failures)]),
         "counts": dict(Counter(finding.kind.value for finding in findings)),
         "findings": [{"kind": f.kind.value, "path": f.path, "detail": f.detail} for f in findings[:FINDINGS]],
     }

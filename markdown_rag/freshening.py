@@ -104,13 +104,19 @@ class Watches:
         self._parts = parts
         self._lock = threading.Lock()
         self._entries: dict[tuple[Workspace, str], _Entry] = {}
+        self._cleared: set[str] = set()
         self._closed = False
 
-    def want(self, workspace: Workspace, policy: str, owner: Owner) -> None:
-        """Watch a workspace under a policy, for a process; nothing changes if it is watched already."""
+    def want(self, workspace: Workspace, policy: str, owner: Owner, *, asked: bool) -> None:
+        """Watch a workspace under a policy, for a process; nothing changes if it is watched already.
+
+        asked: somebody wants it indexed; else one that was cleared stays cleared.
+        """
         key = (workspace, policy)
         with self._lock:
-            if self._closed:
+            if asked:
+                self._cleared.discard(workspace.id)
+            if self._closed or workspace.id in self._cleared:
                 return
             known = self._entries.get(key)
             if known is not None and not known.watch.over:
@@ -129,6 +135,15 @@ class Watches:
         """How each is going."""
         with self._lock:
             return [entry.watch.state for entry in self._entries.values() if not entry.watch.over]
+
+    def forget(self, workspace_id: str) -> None:
+        """End those of a workspace that is cleared: it would be indexed again at once."""
+        with self._lock:
+            self._cleared.add(workspace_id)
+            keys = [key for key in self._entries if key[0].id == workspace_id]
+            entries = [self._entries.pop(key) for key in keys]
+        for entry in entries:
+            entry.watch.close()
 
     def close(self) -> None:
         """End them all."""
@@ -176,7 +191,7 @@ class Attendant:
         if self._settings.markdown_watch == "off":
             return
         for workspace in workspaces or self._here():
-            watches_of(self._parts).want(workspace, job_policy(self._settings), self._owner)
+            watches_of(self._parts).want(workspace, job_policy(self._settings), self._owner, asked=bool(workspaces))
 
     def _here(self) -> list[Workspace]:
         known = self._parts.workspaces.all()

@@ -76,6 +76,11 @@ def is_within(path: str, folder: str) -> bool:
     return not folder or path == folder or path.startswith(folder + "/")
 
 
+def names_server(address: str) -> bool:
+    """Whether a store's address names a server, of whatever kind, and not a folder."""
+    return "://" in address or address.lower().startswith("unix:")
+
+
 def is_utf8(name: str) -> bool:
     """Whether a file name is valid Unicode (undecodable bytes come as lone surrogates)."""
     try:

@@ -18,7 +18,7 @@ from pydantic import SecretStr, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from markdown_rag.errors import SettingsError
-from markdown_rag.paths import is_utf8, state_directory
+from markdown_rag.paths import is_utf8, names_server, state_directory
 from markdown_rag.variables import NAMES, NO_KEY, Key, Names, Switch, switch, text, value, whole
 
 Provider = Literal["local", "gemini", "vertex", "openai", "openai-compatible", "voyage"]
@@ -107,8 +107,14 @@ class Settings(BaseSettings):
     milvus_token: SecretStr = value(NO_KEY, "a token, or user:password", "Token of the Milvus server.")
     milvus_target_token: SecretStr = value(NO_KEY, "a token, or user:password", "Token at where `migrate` copies to.")
     milvus_database: str = text("", "a database's name", "Database of the Milvus server.", default="the default one")
+    milvus_target_database: str = text(
+        "", "a database's name", "Database that `migrate` copies to.", default="the server's default one"
+    )
     milvus_ca_file: str = text(
         "", "a file's path", "Certificates (PEM) to trust for an `https://` address.", default="the system's"
+    )
+    milvus_target_ca_file: str = text(
+        "", "a file's path", "Certificates (PEM) to trust at the server `migrate` copies to.", default="the system's"
     )
     milvus_insert_batch: int = whole(5000, 1, 100_000, "Most rows in an insert; the store's own limits go first.")
     milvus_timeout_seconds: int = whole(30, 1, 600, "How long one call to the store may take.")
@@ -199,7 +205,7 @@ class Settings(BaseSettings):
     def store_address(self) -> str:
         """The store's address; a folder is absolute, whatever directory an agent starts in."""
         given = self.milvus_address or "milvus_markdown.db"
-        if "://" in given or given.startswith("unix:"):
+        if names_server(given):
             return given
         return str(self.state_directory / os.path.expanduser(given))
 

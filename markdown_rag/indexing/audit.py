@@ -52,10 +52,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What mends findings without loss: rows to remove, files to index again (with force)."""
+    """What mends findings without loss: rows to remove, files to index again (with force).
+
+    prune: index the scope too, which removes what is orphaned; only a run that sees much of it gone at once can stop.
+    """
 
     remove: tuple[str, ...]
     reindex: tuple[str, ...]
+    prune: bool
 
 
 def audit(
@@ -87,12 +91,14 @@ def audit(
 
 
 def plan_repair(findings: Iterable[Finding]) -> Repair:
-    """What to remove and what to index again. Removed are only rows that no reader sees or no file stands behind."""
-    removable = {FindingKind.DOUBLED, FindingKind.UNCOMMITTED, FindingKind.ORPHANED}
+    """What to remove and what to index again. Removed are only rows that no reader sees."""
+    unseen = {FindingKind.DOUBLED, FindingKind.UNCOMMITTED}
     findings = list(findings)
+    orphaned = [finding for finding in findings if finding.kind is FindingKind.ORPHANED]
     return Repair(
-        remove=tuple(id_ for finding in findings if finding.kind in removable for id_ in finding.ids),
-        reindex=tuple(sorted({finding.path for finding in findings if finding.kind not in removable})),
+        remove=tuple(id_ for finding in findings if finding.kind in unseen for id_ in finding.ids),
+        reindex=tuple(sorted({f.path for f in findings if f.kind not in unseen | {FindingKind.ORPHANED}})),
+        prune=bool(orphaned),
     )
 
 

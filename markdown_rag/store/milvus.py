@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from markdown_rag.errors import StoreAuthError, StoreUnavailable
+from markdown_rag.paths import names_server
 from markdown_rag.store.base import Capabilities
 from markdown_rag.store.capabilities import capabilities_of
 from markdown_rag.store.failures import Failure, Kind, Symptoms, diagnose, illegal_address, speaks_tls
@@ -54,11 +55,13 @@ def target_of(address: str, token: str, state_dir: Path, database: str = "", ca_
     A relative path is inside the state directory. Raises StoreAddressError.
     """
     address = address.strip()
-    if address.lower().startswith(_REMOTE_SCHEMES):
+    if names_server(address):
+        if not address.lower().startswith(_REMOTE_SCHEMES):
+            raise illegal_address(address)
         scheme, separator, rest = address.partition("://")
         shown = f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else address
         return Target(address, token, state_dir, None, shown, database, ca_file)
-    if not address.endswith(".db") or "://" in address or "\0" in address:
+    if not address.endswith(".db") or "\0" in address:
         raise illegal_address(address)
     data_dir = state_dir / Path(address).expanduser()
     return Target(address, "", state_dir, data_dir, str(data_dir))

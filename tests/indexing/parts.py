@@ -60,6 +60,12 @@ class HashingEmbedder:
         pass
 
 
+def embeddings_over(embedder: HashingEmbedder, state: Path, clock: Clock) -> Embeddings:
+    """A model that is asked once, its vectors kept in a state directory."""
+    policy = BatchPolicy(items=64, concurrent=2, attempts=1, patience_s=0.0, first_patience_s=0.0)
+    return Embeddings(embedder, policy, VectorCache(state / "embeddings.sqlite3", clock=clock), clock)
+
+
 @dataclass
 class Bench:
     """A vault on disk, an index of it, and everything between. run() indexes; rows() shows what is stored."""
@@ -81,11 +87,9 @@ class Bench:
 
     def open(self) -> None:
         """Open the state, as a process does that starts."""
-        policy = BatchPolicy(items=64, concurrent=2, attempts=1, patience_s=0.0, first_patience_s=0.0)
         self.database = Database(self.state / "files.sqlite3", statcache.MIGRATIONS)
         self.cache = StatCache(self.database)
-        vectors = VectorCache(self.state / "embeddings.sqlite3", clock=self.clock)
-        self.embeddings = Embeddings(self.embedder, policy, vectors, self.clock)
+        self.embeddings = embeddings_over(self.embedder, self.state, self.clock)
         self.indexer = Indexer(self.store, self.embeddings, self.cache, self.clock, self.batch_chunks)
 
     def close(self) -> None:

@@ -99,6 +99,9 @@ def test_each_harm_is_found_as_what_it_is_and_can_be_mended(bench: Bench, harm: 
     assert {finding.kind.value for finding in found} == {harm.__name__}
     repair = plan_repair(found)
     bench.store.delete(repair.remove)
+    assert repair.prune is (harm is orphaned)
+    if repair.prune:
+        bench.run()
     for path in repair.reindex:
         bench.run(path, force=True)
     assert findings(bench) == []

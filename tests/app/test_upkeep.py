@@ -1,0 +1,176 @@
+"""What a person can rely on who repairs, clears or moves an index."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from markdown_rag.app import App
+from markdown_rag.errors import JobError
+from markdown_rag.facade import IndexCall, Json
+from markdown_rag.freshening import watches_of
+from markdown_rag.jobs.job import IndexRequest
+from markdown_rag.paths import workspace_for
+from markdown_rag.settings import load_settings
+from markdown_rag.store.base import Model, Record
+from markdown_rag.store.memory import MemoryStore
+from markdown_rag.upkeep import Upkeep, another_place
+from markdown_rag.wiring import Parts
+from markdown_rag.workspaces import Searched
+from tests.indexing.parts import DIMENSION, HashingEmbedder, embeddings_over
+
+MODEL = Model("test", "hashing", DIMENSION)
+
+
+class HoldingStore(MemoryStore):
+    """A store whose inserts wait until they are let go. reached: one waits."""
+
+    def __init__(self) -> None:
+        super().__init__(MODEL)
+        self.reached, self.go_on = threading.Event(), threading.Event()
+        self.go_on.set()
+
+    def insert(self, records: Sequence[Record]) -> None:
+        self.reached.set()
+        assert self.go_on.wait(60.0)
+        super().insert(records)
+
+
+@pytest.fixture
+def store() -> HoldingStore:
+    return HoldingStore()
+
+
+@pytest.fixture
+def parts(state_dir: Path, store: HoldingStore) -> Iterator[Parts]:
+    """The real parts over a store in memory and a small model."""
+    made = Parts(load_settings({"MARKDOWN_RAG_CACHE_DIR": str(state_dir)}))
+    made.once("store", lambda: store)
+    made.once("embeddings", lambda: embeddings_over(HashingEmbedder(), state_dir, made.clock))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def agent(parts: Parts, vault: Path) -> Callable[..., App]:
+    def start(**variables: str) -> App:
+        known = {"MARKDOWN_RAG_CACHE_DIR": str(parts.settings.state_directory)}
+        return App(parts, load_settings({**known, **variables}), vault)
+
+    return start
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    folder = tmp_path / "vault"
+    folder.mkdir()
+    return folder
+
+
+def write(vault: Path, *names: str, words: str = "") -> None:
+    for name in names:
+        (vault / f"{name}.md").write_text(f"# {name}\n\nThe words of {name} are {words or name}.\n", encoding="utf-8")
+
+
+def indexed(app: App) -> Json:
+    status = app.status(app.index(IndexCall())["job_id"], 60.0)
+    assert status["status"] == "succeeded", status
+    return status
+
+
+def stored(store: MemoryStore) -> set[str]:
+    return {entry.path for entry in store.catalog()}
+
+
+@pytest.mark.parametrize(("files", "gone"), [(3, 3), (30, 25)])
+def test_a_repair_removes_nothing_where_so_much_is_gone_that_a_disk_may_be_missing(
+    agent: Callable[..., App], store: HoldingStore, vault: Path, files: int, gone: int
+) -> None:
+    names = [f"n{number}" for number in range(files)]
+    write(vault, *names)
+    indexed(agent())
+    for name in names[:gone]:
+        (vault / f"{name}.md").unlink()
+    found = agent().audit(IndexCall(), repair=True)
+    assert found["counts"] == {"orphaned": gone}
+    assert f"Not repaired: {gone} of {files} indexed files are gone" in found["message"]
+    assert len(stored(store)) == files
+
+
+def test_a_repair_mends_every_file_also_when_the_call_has_an_id_and_the_folder_is_locked(
+    agent: Callable[..., App], store: HoldingStore, vault: Path
+) -> None:
+    write(vault, "a", "b", "c", "d")
+    app = agent(MARKDOWN_WORKSPACE=str(vault))
+    indexed(app)
+    write(vault, "a", "b", "c", words="others than before")
+    (vault / "d.md").unlink()
+    assert app.audit(IndexCall())["counts"] == {"stale": 3, "orphaned": 1}
+    found = app.audit(IndexCall(request_id="one call"), repair=True)
+    assert (found["ok"], found["counts"]) == (True, {})
+    assert stored(store) == {"a.md", "b.md", "c.md"}
+
+
+def test_nothing_is_cleared_while_a_job_would_write_it_again(
+    agent: Callable[..., App], parts: Parts, store: HoldingStore, vault: Path
+) -> None:
+    write(vault, "a")
+    app = agent()
+    indexed(app)
+    write(vault, "b")
+    store.reached.clear()
+    store.go_on.clear()
+    job = app.index(IndexCall())["job_id"]
+    assert store.reached.wait(60.0)
+    workspace = workspace_for(vault)
+    chores = Upkeep(parts, parts.settings, lambda scope, _: IndexRequest(scope), cancel_wait_s=0.0)
+    with pytest.raises(JobError, match=f"Nothing was cleared: index job {job}"):
+        chores.clear(Searched((workspace.id,), "here"), "", confirm=True)
+    assert stored(store) == {"a.md"}
+    store.go_on.set()
+    assert app.status(job, 60.0)["status"] == "cancelled"
+    assert app.clear(confirm=True)["cleared"]
+    assert stored(store) == set()
+
+
+def test_a_folder_that_is_cleared_is_not_watched_until_it_is_indexed_again(
+    agent: Callable[..., App], parts: Parts, vault: Path
+) -> None:
+    write(vault, "a")
+    app = agent(MARKDOWN_WORKSPACE=str(vault), MARKDOWN_WATCH="on")
+    indexed(app)
+    assert [watched.root for watched in watches_of(parts).state()] == [vault]
+    app.clear(confirm=True)
+    app.status()
+    assert watches_of(parts).state() == []
+    indexed(app)
+    assert [watched.root for watched in watches_of(parts).state()] == [vault]
+
+
+def test_a_copy_to_another_server_takes_no_token_database_or_certificates_of_the_first() -> None:
+    given = {
+        "MILVUS_ADDRESS": "https://ours.example:19530",
+        "MILVUS_TOKEN": "ours",
+        "MILVUS_DATABASE": "ours",
+        "MILVUS_CA_FILE": "/ours.pem",
+    }
+    source = Parts(load_settings(given)).store_settings
+    there = "https://theirs.example:19530"
+    target = another_place(source, there, load_settings(given))
+    assert (target.address, target.token, target.database, target.ca_file) == (there, "", "", "")
+    theirs = {"MILVUS_TARGET_TOKEN": "t", "MILVUS_TARGET_DATABASE": "d", "MILVUS_TARGET_CA_FILE": "/c.pem"}
+    target = another_place(source, there, load_settings({**given, **theirs}))
+    assert (target.token, target.database, target.ca_file) == ("t", "d", "/c.pem")
+
+
+def test_a_repair_of_one_part_leaves_the_others(agent: Callable[..., App], vault: Path) -> None:
+    (vault / "sub").mkdir()
+    write(vault, "a", "sub/b")
+    app = agent()
+    indexed(app)
+    write(vault, "a", "sub/b", words="new ones")
+    assert app.audit(IndexCall(directory="sub"), repair=True)["ok"]
+    assert [finding["path"] for finding in app.audit(IndexCall())["findings"]] == ["a.md"]
