@@ -8,9 +8,15 @@ Two jobs do the same work only if their texts are equal; whichever process runs 
 from __future__ import annotations
 
 import json
+import os
+import re
 from typing import TYPE_CHECKING
 
+from markdown_rag.paths import names_server
 from markdown_rag.settings import Settings
+
+_DATABASE = "default"  # what Milvus calls the one that nobody named
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 if TYPE_CHECKING:
     from markdown_rag.embeddings.registry import EmbeddingSettings
@@ -52,6 +58,32 @@ def policies_of(text: str) -> tuple[ChunkPolicy, ScanPolicy]:
     known = json.loads(text)
     scanning = ScanPolicy(tuple(known.pop("exclude_dirs")), tuple(known.pop("exclude_files")))
     return ChunkPolicy(**known), scanning
+
+
+def store_place(settings: Settings) -> str:
+    """Which store an address and a database mean, however they are spelled. Without credentials."""
+    address = settings.store_address
+    if not names_server(address):
+        return os.path.realpath(address)
+    scheme, _, rest = address.partition(":")
+    if scheme.lower() == "unix":
+        return f"unix:{os.path.realpath(rest.removeprefix('//'))} {settings.milvus_database or _DATABASE}"
+    server, _, path = rest.removeprefix("//").rpartition("@")[2].partition("/")
+    host, _, port = server.lower().rpartition(":") if re.search(r":\d+\Z", server) else (server.lower(), "", "")
+    here = "localhost" if host in _LOOPBACK else host
+    return f"{here}:{port}/{path.strip('/')} {settings.milvus_database or _DATABASE}"
+
+
+def job_target(settings: Settings) -> str:
+    """What a job writes to, in one comparable text: place, prefix, provider, model, dimension, server of the model."""
+    from markdown_rag.embeddings.registry import provider
+
+    usual = provider(settings.embedding_provider).model
+    model = settings.embedding_model or usual
+    # The model in the package has one dimension, whether it is named or not.
+    dimension = None if (settings.embedding_provider, model) == ("local", usual) else settings.embedding_dim
+    chosen = [settings.embedding_provider, model, dimension, settings.provider_base_url.rstrip("/")]
+    return json.dumps([store_place(settings), settings.markdown_collection, *chosen])
 
 
 def embedding_settings(settings: Settings) -> EmbeddingSettings:

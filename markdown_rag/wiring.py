@@ -9,7 +9,6 @@ that an error kept from being built are tried again at the next request.
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -24,8 +23,9 @@ from markdown_rag.facade import Json
 from markdown_rag.indexing.report import Phase, Progress
 from markdown_rag.jobs.job import Job
 from markdown_rag.jobs.ledger import open_ledger
+from markdown_rag.jobs.owner import is_gone, name_of
 from markdown_rag.jobs.queue import JobQueue
-from markdown_rag.policies import embedding_settings, policies_of, store_settings
+from markdown_rag.policies import embedding_settings, job_target, policies_of, store_place, store_settings
 from markdown_rag.reading import Reading, Unreachable
 from markdown_rag.settings import Settings
 from markdown_rag.workspaces import MIGRATIONS, WorkspaceRegistry
@@ -187,7 +187,7 @@ class Parts:
         from markdown_rag.indexing.statcache import StatCache
 
         path = self.settings.state_directory / "files.sqlite3"
-        return StatCache(self.once("stats", lambda: Database(path, STATS)))
+        return StatCache(self.once("stats", lambda: Database(path, STATS)), store_place(self.settings))
 
     @property
     def indexer(self) -> Indexer:
@@ -196,9 +196,11 @@ class Parts:
 
     def _indexer(self) -> Indexer:
         from markdown_rag.indexing.indexer import Indexer
+        from markdown_rag.indexing.underway import Underway
 
         budget = self.settings.embedding_budget_tokens or 0
-        return Indexer(self.store, self.embeddings, self.stat_cache, self.clock, budget=budget)
+        underway = Underway(name_of(self.queue.owner), is_gone)
+        return Indexer(self.store, self.embeddings, self.stat_cache, self.clock, budget=budget, underway=underway)
 
     @property
     def reading(self) -> Reading:
@@ -251,10 +253,8 @@ class Parts:
 
     @property
     def job_target(self) -> str:
-        """What a job writes to, in one comparable text: address, prefix, provider, model, dimension."""
-        given = self.settings
-        model = [given.embedding_provider, given.embedding_model, given.embedding_dim, given.provider_base_url]
-        return json.dumps([given.store_address, given.markdown_collection, *model])
+        """What a job writes to, in one comparable text."""
+        return job_target(self.settings)
 
     def close(self) -> None:
         """Close what was built: the jobs first, as they use the rest, then last first.

@@ -26,6 +26,7 @@ from markdown_rag.indexing.scan import canonical
 from markdown_rag.indexing.stages import Context, Reader, embed
 from markdown_rag.indexing.statcache import StatCache
 from markdown_rag.indexing.survey import survey
+from markdown_rag.indexing.underway import Underway
 from markdown_rag.markdown.chunking import ChunkPolicy
 from markdown_rag.paths import Scope
 from markdown_rag.store.base import Store, Where
@@ -36,10 +37,11 @@ _RUNS = 4  # runs that go on at once before they wait for each other's stages
 
 
 class Indexer:
-    """Brings a collection up to date with a disk. Thread-safe; runs over the same files at once waste work, no more.
+    """Brings a collection up to date with a disk. Thread-safe; runs at once over the same files lose nothing.
 
     batch_chunks: how many chunks are embedded together; best what the provider takes in all its requests at once.
     budget: most tokens that one run may have embedded (0: any number); what is over it waits for the next run.
+    underway: which runs go on, here and in other processes.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Indexer:
         batch_chunks: int = BATCH_CHUNKS,
         *,
         budget: int = 0,
+        underway: Underway | None = None,
     ) -> None:
         self._store = store
         self._embeddings = embeddings
@@ -58,7 +61,8 @@ class Indexer:
         self._clock = clock
         self._batch_chunks = batch_chunks
         self._budget = budget
-        self._writer = Writer(store, cache, clock)
+        self._underway = underway or Underway()
+        self._writer = Writer(store, cache, clock, self._underway)
         # From here on this process indexes, and a search that returns from a wait asks for the interpreter. It gets it
         # ten times as soon as by default: searches meanwhile are 17 % quicker, the run takes as long.
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -102,14 +106,15 @@ class Indexer:
             verify=verify,
         )
         context = Context(progress, stop, self._clock)
-        run = Run(found, chunking.fingerprint, context)
-        _begin(run)
-        if not confirm_deletions:
-            self._guard(run)
-        remains = self._writer.look_for_remains(run)
-        context.seconds["delta_scan"] = self._clock.monotonic() - started
-        self._write_files(run, chunking, use_cache=use_cache)
-        self._finish(run, remains)
+        with self._underway.run() as mark:
+            run = Run(found, chunking.fingerprint, context, mark)
+            _begin(run)
+            if not confirm_deletions:
+                self._guard(run)
+            remains = self._writer.look_for_remains(run)
+            context.seconds["delta_scan"] = self._clock.monotonic() - started
+            self._write_files(run, chunking, use_cache=use_cache)
+            self._finish(run, remains)
         run.context.seconds["total"] = self._clock.monotonic() - started
         run.report.seconds = {name: round(value, 4) for name, value in run.context.seconds.items()}
         progress.phase = Phase.DONE
@@ -120,9 +125,9 @@ class Indexer:
         return self._writer.clear(workspace)
 
     def close(self) -> None:
-        """End the stages' threads. Safe to call twice."""
-        self._reading.shutdown()
-        self._embedding.shutdown()
+        """End the stages' threads; a run that has not seen its stop yet is not waited for. Safe to call twice."""
+        for pool in (self._reading, self._embedding):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _guard(self, run: Run) -> None:
         """Stop before files that may merely be out of sight lose their rows (I2)."""
@@ -162,12 +167,18 @@ class Indexer:
         chunked = ahead(self._reading, reader.batches(work, self._batch_chunks), stop)
         prepaid = lend(chunked, self._store, self._embeddings, stop) if use_cache else chunked
         embedded = embed(prepaid, self._embeddings, run.context, use_cache=use_cache, budget=self._budget)
-        with closing(ahead(self._embedding, embedded, stop)) as batches:
-            for item in batches:
-                started = self._clock.monotonic()
-                self._writer.store_batch(run, item)
-                run.context.seconds["insert"] += self._clock.monotonic() - started
-                run.context.progress.processed_files += item.batch.files
+        try:
+            with closing(ahead(self._embedding, embedded, stop)) as batches:
+                for item in batches:
+                    started = self._clock.monotonic()
+                    self._writer.store_batch(run, item)
+                    run.context.seconds["insert"] += self._clock.monotonic() - started
+                    run.context.progress.processed_files += item.batch.files
+        finally:
+            # An error keeps the stages alive in its traceback. Left to the garbage collector, this one might be ended
+            # in a thread of its own pool, and wait there for itself.
+            if not stop.stopped:
+                chunked.close()
 
     def _finish(self, run: Run, remains: tuple[str, ...]) -> None:
         run.context.progress.phase = Phase.RECONCILE

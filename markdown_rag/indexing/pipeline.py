@@ -22,6 +22,7 @@ from markdown_rag.indexing.report import Exclusion, Phase, Problem, ProblemKind,
 from markdown_rag.indexing.stages import Batch, Context, Embedded, Prepared
 from markdown_rag.indexing.statcache import Intent, StatCache
 from markdown_rag.indexing.survey import Survey, where
+from markdown_rag.indexing.underway import Underway
 from markdown_rag.store.base import FileEntry, Record, RowKey, Store, Where
 
 SLICE_ROWS = 500  # rows between two looks at the stop signal
@@ -32,13 +33,14 @@ FLUSH_ROWS = 200  # a search pays about 80 us for each row that was not flushed;
 class Run:
     """What one run carries along; only its own thread writes to it.
 
-    policy: fingerprint of the chunking policy. generations: what is stored of a path, as far as not removed yet.
-    written: rows inserted or removed. waiting: files that could not be indexed.
+    policy: fingerprint of the chunking policy. mark: what its intents are signed with. generations: what is stored of a
+    path, as far as not removed yet. written: rows inserted or removed. waiting: files that could not be indexed.
     """
 
     survey: Survey
     policy: str
     context: Context
+    mark: str = ""
     report: Report = field(default_factory=Report)
     written: int = 0
     waiting: set[str] = field(default_factory=set)
@@ -60,6 +62,7 @@ class Writer:
     store: Store
     cache: StatCache
     clock: Clock
+    underway: Underway = field(default_factory=Underway)
 
     def look_for_remains(self, run: Run) -> tuple[str, ...]:
         """Ids of uncommitted rows, before anything is written; looked for only where intents may have been lost."""
@@ -98,7 +101,12 @@ class Writer:
     def reconcile(self, run: Run, remains: Sequence[str]) -> None:
         """Remove what earlier runs left: replaced generations, intents never carried out, uncommitted rows."""
         older = [entry for entry in run.survey.delta.older if entry.path in run.generations]
-        intents = self.cache.unfinished(run.survey.scope, self.store.collection)
+        now = self.clock.now_ns()
+        intents = [
+            intent
+            for intent in self.cache.unfinished(run.survey.scope, self.store.collection)
+            if intent.run == run.mark or not self.underway.may_be_written(intent, now)
+        ]
         begun = self._never_committed(run, intents)
         rows = self._remove(run, [reconcile.of_entry(entry) for entry in older] + begun)
         self.store.delete(remains)
@@ -134,7 +142,7 @@ class Writer:
         run.report.embedded += outcome.embedded
         run.report.cached += outcome.cached
         ready = self._with_rows(run, files, outcome)
-        intents = {p.work.path: Intent(p.work.path, rows[0].gen, len(rows)) for p, rows in ready}
+        intents = {p.work.path: Intent(p.work.path, rows[0].gen, len(rows), run.mark) for p, rows in ready}
         self.cache.intend(run.workspace, self.store.collection, intents.values())
         stored = self._insert(run, ready)
         self._remove_paths(run, (prepared.work.path for prepared, _ in stored))

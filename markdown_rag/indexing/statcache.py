@@ -36,6 +36,7 @@ MIGRATIONS = (
         workspace TEXT NOT NULL, collection TEXT NOT NULL, PRIMARY KEY (workspace, collection)
     ) WITHOUT ROWID
     """,
+    "ALTER TABLE intents ADD COLUMN run TEXT NOT NULL DEFAULT ''",
 )
 
 RACY_NS = 2_000_000_000  # FAT keeps even seconds; nothing in use is coarser (design I6, git's racy-git.adoc)
@@ -44,7 +45,7 @@ _LOAD = (
     "SELECT path, size, mtime_ns, ctime_ns, inode, taken_ns, file_hash, policy, skip_kind, skip_reason"  # noqa: S608
     f" FROM stats WHERE {_IN_SCOPE}"
 )
-_UNFINISHED = f"SELECT path, gen, rows FROM intents WHERE {_IN_SCOPE} AND collection = ?"  # noqa: S608
+_UNFINISHED = f"SELECT path, gen, rows, run FROM intents WHERE {_IN_SCOPE} AND collection = ?"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +68,23 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A generation about to be written: rows is its chunk count."""
+    """A generation about to be written: rows is its chunk count, run the mark of who writes it."""
 
     path: str
     gen: int
     rows: int
+    run: str = ""
 
 
 class StatCache:
-    """Stats, intents and sweeps in one SQLite file. Thread-safe; raises nothing but programming errors."""
+    """Stats, intents and sweeps in one SQLite file. Thread-safe; raises nothing but programming errors.
 
-    def __init__(self, database: Database) -> None:
+    place: of the store. Two stores may have collections of the same name; stats are of files and good for all.
+    """
+
+    def __init__(self, database: Database, place: str = "") -> None:
         self._database = database
+        self._place = place
         self._trouble = ""
 
     def load(self, scope: Scope) -> dict[str, Noted]:
@@ -104,7 +110,7 @@ class StatCache:
             )
             connection.executemany(
                 "DELETE FROM intents WHERE workspace = ? AND collection = ? AND path = ? AND gen = ?",
-                ((workspace, collection, i.path, i.gen) for i in finished),
+                ((workspace, self._placed(collection), i.path, i.gen) for i in finished),
             )
 
     def forget(self, workspace: str, paths: Iterable[str]) -> None:
@@ -124,32 +130,36 @@ class StatCache:
         """Record generations before their first row is written."""
         with self._tolerant(), self._database.write() as connection:
             connection.executemany(
-                "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?)",
-                ((workspace, collection, i.path, i.gen, i.rows) for i in intents),
+                "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?, ?)",
+                ((workspace, self._placed(collection), i.path, i.gen, i.rows, i.run) for i in intents),
             )
 
     def unfinished(self, scope: Scope, collection: str) -> list[Intent]:
         """Intents of the scope that no run has reported as carried out."""
         with self._tolerant(), self._database.read() as connection:
-            return [Intent(*row) for row in connection.execute(_UNFINISHED, (*_scope_values(scope), collection))]
+            values = (*_scope_values(scope), self._placed(collection))
+            return [Intent(*row) for row in connection.execute(_UNFINISHED, values)]
         return []
 
     def is_swept(self, workspace: str, collection: str) -> bool:
         """Whether a whole workspace was looked through for remains since this file exists."""
         with self._tolerant(), self._database.read() as connection:
             query = "SELECT 1 FROM sweeps WHERE workspace = ? AND collection = ?"
-            return connection.execute(query, (workspace, collection)).fetchone() is not None
+            return connection.execute(query, (workspace, self._placed(collection))).fetchone() is not None
         return False
 
     def mark_swept(self, workspace: str, collection: str) -> None:
         """Record that a whole workspace was looked through."""
         with self._tolerant(), self._database.write() as connection:
-            connection.execute("INSERT OR REPLACE INTO sweeps VALUES (?, ?)", (workspace, collection))
+            connection.execute("INSERT OR REPLACE INTO sweeps VALUES (?, ?)", (workspace, self._placed(collection)))
 
     def take_trouble(self) -> str:
         """Why the state file failed since the last call, "" if it did not."""
         trouble, self._trouble = self._trouble, ""
         return trouble
+
+    def _placed(self, collection: str) -> str:
+        return f"{self._place} {collection}"
 
     def _tolerant(self) -> _Tolerance:
         return _Tolerance(self)

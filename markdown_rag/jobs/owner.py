@@ -6,10 +6,11 @@ change and are shared. Where the platform keeps any of this to itself the answer
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -55,6 +56,19 @@ def presence(owner: Owner) -> Presence:
     if started and owner.started:
         return Presence.PRESENT
     return _signalled(owner.pid)
+
+
+def name_of(owner: Owner) -> str:
+    """An owner as text, for what outlives its process."""
+    return json.dumps(asdict(owner))
+
+
+def is_gone(name: str) -> bool:
+    """Whether the process that a name was made of is certainly not there any more."""
+    try:
+        return presence(Owner(**json.loads(name))) is Presence.GONE
+    except (ValueError, TypeError):  # nobody's name, or another version's
+        return True
 
 
 def _signalled(pid: int) -> Presence:

@@ -67,6 +67,18 @@ def test_intents_last_until_carried_out(database: Database) -> None:
     assert cache.unfinished(Scope(WORKSPACE), "c") == [second]
 
 
+def test_collections_of_one_name_at_two_stores_are_told_apart(database: Database) -> None:
+    here, there = StatCache(database, "localhost:19530/ default"), StatCache(database, "localhost:19530/ other")
+    here.intend("w", "c", [Intent("a.md", 1, 2)])
+    here.mark_swept("w", "c")
+    assert not there.is_swept("w", "c")
+    assert there.unfinished(Scope(WORKSPACE), "c") == []
+    there.note("w", {}, [Intent("a.md", 1, 2)], "c")
+    assert here.unfinished(Scope(WORKSPACE), "c") == [Intent("a.md", 1, 2)]
+    here.note("w", {"a.md": noted()})
+    assert there.load(Scope(WORKSPACE)) == {"a.md": noted()}
+
+
 @pytest.mark.parametrize(
     ("seen", "taken", "proven"),
     [
