@@ -55,7 +55,7 @@ class Watch:
 
     def _look(self, process: psutil.Process) -> None:
         line = " ".join(process.cmdline())
-        kinds = (("engine", "store.engine"), ("chunker", "chunker"), ("milvus", "standalone"))
+        kinds = (("engine", "markdown_rag.store"), ("chunker", "chunker"), ("milvus", "standalone"))
         kind = next((name for name, word in kinds if word in line), "indexer")
         used = process.cpu_times()
         self._first.setdefault(process.pid, used.user + used.system if process.pid in self._others else 0.0)

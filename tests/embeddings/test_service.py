@@ -177,7 +177,8 @@ def test_a_long_query_is_embedded_whole(stub: StubServer, start: Open) -> None:
 def test_an_unknown_dimension_is_asked_for_once_and_remembered(stub: StubServer, start: Open) -> None:
     service = start()
     assert service.card.dimension == 16
-    assert service.card.model == "text-embedding-3-small"
+    assert service.card.model.startswith("text-embedding-3-small@"), "a server nobody named a model for"
+    assert stub.state.last_request["model"] == "text-embedding-3-small"
     assert start().card.dimension == 16
     assert stub.stats()["requests"] == 1
     assert "dimensions" not in stub.state.last_request
