@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from socket import socketpair
@@ -27,7 +27,10 @@ from markdown_rag.markdown.decoding import Undecodable
 from markdown_rag.markdown.documents import to_document
 from markdown_rag.processes.starting import inherited_environment
 
-WORTH_FILES = 100  # below that, starting a process (0.2 s of processor time, 60 MB) costs more than it saves
+# Starting a process takes 0.2 s of processor time and 60 MB. It is worth that where so many files may have to be
+# chunked, and the first of them were: after a checkout most files turn out to be what they were.
+WORTH_FILES = 100
+HERE_FILES = 30
 AHEAD_FILES = 32  # files under way: enough to keep both processes busy
 AHEAD_BYTES = 4 * 1024 * 1024
 NICENESS = 5
@@ -38,13 +41,15 @@ log = logging.getLogger(__name__)
 class Chunker:
     """Chunks files with one policy. ``put`` a file, ``take`` the document of the first one not taken yet.
 
-    process None: here, when it is taken. Not thread-safe.
+    here: how many files are chunked in this process, when they are taken, before one is started. Not thread-safe.
     """
 
-    def __init__(self, policy: ChunkPolicy, process: ChunkProcess | None = None) -> None:
+    def __init__(self, policy: ChunkPolicy, here: float = math.inf) -> None:
         self._policy = policy
-        self._process = process
-        self._waiting: deque[tuple[str, bytes]] = deque()
+        self._here = here
+        self._put = 0
+        self._process: ChunkProcess | None = None
+        self._waiting: deque[tuple[str, bytes, bool]] = deque()  # and whether the other process was asked
         self._bytes = 0
 
     @property
@@ -56,31 +61,31 @@ class Chunker:
 
     def put(self, path: str, data: bytes) -> None:
         """Begin with a file. path: relative, POSIX."""
-        self._waiting.append((path, data))
+        self._put += 1
+        if self._put > self._here and self._process is None:
+            self._process = ChunkProcess.start(self._policy)
+            self._here = math.inf
+        self._waiting.append((path, data, self._process is not None))
         self._bytes += len(data)
         if self._process is not None:
             self._process.send(path, data)
 
     def take(self) -> Document | Undecodable:
         """The document of the file that was put first."""
-        path, data = self._waiting[0]
-        document = None if self._process is None else self._process.receive()
-        self._waiting.popleft()
+        path, data, asked = self._waiting.popleft()
         self._bytes -= len(data)
-        if document is None:
-            document = to_document(data, path, self._policy)
-        return document
+        document = self._process.receive() if asked and self._process is not None else None
+        return to_document(data, path, self._policy) if document is None else document
+
+    def close(self) -> None:
+        """End the process, if there is one, whatever it is doing."""
+        if self._process is not None:
+            self._process.close()
 
 
-@contextlib.contextmanager
-def chunker(policy: ChunkPolicy, files: int) -> Iterator[Chunker]:
-    """A chunker for about this many files; its process, if it has one, ends with it."""
-    process = ChunkProcess.start(policy) if files >= WORTH_FILES else None
-    try:
-        yield Chunker(policy, process)
-    finally:
-        if process is not None:
-            process.close()
+def chunker(policy: ChunkPolicy, files: int) -> Chunker:
+    """A chunker for at most so many files; to be closed."""
+    return Chunker(policy, HERE_FILES if files >= WORTH_FILES else math.inf)
 
 
 class ChunkProcess:
@@ -116,11 +121,6 @@ class ChunkProcess:
         started = cls(process, Connection(ours.detach()))
         started._send(policy)
         return started
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
 
     def send(self, path: str, data: bytes) -> None:
         """Ask for a document."""

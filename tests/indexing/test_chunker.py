@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
+from contextlib import closing
 
+import psutil
 import pytest
 
-from markdown_rag.indexing.chunker import WORTH_FILES, Chunker, ChunkProcess, chunker
+from markdown_rag.indexing.chunker import HERE_FILES, WORTH_FILES, Chunker, chunker
 from markdown_rag.markdown.chunking import ChunkPolicy
 from markdown_rag.markdown.documents import to_document
 
@@ -34,41 +34,52 @@ def documents(made: Chunker) -> list[object]:
 
 
 @pytest.fixture
-def process():
-    started = ChunkProcess.start(POLICY)
-    assert started is not None
-    yield started
-    started.close()
+def apart():
+    """A chunker that has everything made by another process."""
+    with closing(Chunker(POLICY, here=0)) as made:
+        yield made
+
+
+def child() -> psutil.Process:
+    (found,) = psutil.Process().children()
+    return found
 
 
 def expected() -> list[object]:
     return [to_document(data, path, POLICY) for path, data in FILES]
 
 
-@pytest.mark.parametrize("files", [1, WORTH_FILES])
-def test_documents_are_the_same_wherever_they_are_made(files: int) -> None:
-    with chunker(POLICY, files) as made:
+@pytest.mark.parametrize("here", [0, 1, 3, len(FILES)])
+def test_documents_are_the_same_wherever_they_are_made(here: int) -> None:
+    with closing(Chunker(POLICY, here)) as made:
         assert documents(made) == expected()
 
 
-def test_a_process_that_dies_costs_time_only(process: ChunkProcess) -> None:
-    made = Chunker(POLICY, process)
-    made.put(*FILES[0])
-    assert made.take() == expected()[0]
-    os.kill(process.pid, signal.SIGKILL)
-    assert documents(made) == expected()
+def test_a_process_that_dies_costs_time_only(apart: Chunker) -> None:
+    apart.put(*FILES[0])
+    assert apart.take() == expected()[0]
+    child().kill()
+    assert documents(apart) == expected()
 
 
-def test_large_files_in_both_directions_do_not_block_each_other(process: ChunkProcess) -> None:
-    made = Chunker(POLICY, process)
+def test_large_files_in_both_directions_do_not_block_each_other(apart: Chunker) -> None:
     data = b"words and more words in a line\n\n" * 4_000
     for number in range(12):
-        made.put(f"{number}.md", data)
-    assert [made.take() for _ in range(12)] == [to_document(data, f"{number}.md", POLICY) for number in range(12)]
+        apart.put(f"{number}.md", data)
+    assert [apart.take() for _ in range(12)] == [to_document(data, f"{number}.md", POLICY) for number in range(12)]
 
 
-def test_nothing_is_left_of_the_process_when_a_run_ends(process: ChunkProcess) -> None:
-    process.send(*FILES[-1])
-    process.close()
-    with pytest.raises(ProcessLookupError):
-        os.kill(process.pid, 0)
+def test_nothing_is_left_of_the_process_when_a_run_ends(apart: Chunker) -> None:
+    apart.put(*FILES[-1])
+    process = child()
+    apart.close()
+    assert not process.is_running()
+
+
+@pytest.mark.parametrize("files", [WORTH_FILES - 1, WORTH_FILES])
+def test_few_files_start_no_process(files: int) -> None:
+    with closing(chunker(POLICY, files)) as made:
+        for _ in range(HERE_FILES):
+            made.put("a.md", b"# One\n\nWords.\n")
+            made.take()
+        assert psutil.Process().children() == []
