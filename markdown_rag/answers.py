@@ -59,6 +59,9 @@ def _message(report: Report) -> str:
             f"The token budget is used up: {report.postponed} files wait for the next run, which goes on from here "
             "(EMBEDDING_BUDGET_TOKENS)."
         )
+    if report.failed:
+        done = report.new + report.modified
+        return f"{report.failed} files could not be indexed (see problems); {done} were. The next run tries again."
     if report.new or report.modified:
         return "Incremental update"
     if report.deleted:

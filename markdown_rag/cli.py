@@ -1,7 +1,7 @@
 """The command line: ``markdown-fastrag-mcp`` with no arguments serves MCP over stdio; the commands do the same by hand.
 
 Results go to standard output (as text, or as JSON with --json), everything else to stderr. Exit codes: 0 done,
-1 it failed, 2 wrong usage or a bad variable, 130 interrupted.
+1 it failed, 2 wrong usage or a bad variable, 130 interrupted, 141 whoever read the output has gone.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 
 from markdown_rag import __version__, asking
 from markdown_rag.errors import FastRagError, InputError, SettingsError
-from markdown_rag.facade import Facade, IndexCall, Unusable
+from markdown_rag.facade import Facade, IndexCall, Unusable, job_of
 from markdown_rag.service.opening import open_facade
 from markdown_rag.settings import load_settings
-from markdown_rag.terminal import ProgressDisplay, say, say_json
+from markdown_rag.terminal import ProgressDisplay, say, say_json, show_outcome, show_preview
 
-DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, USAGE, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
 POLL_SECONDS = 20.0
 
 
@@ -42,6 +42,10 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         say("Interrupted; what was stored stays.", sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:
+        # What is left in the buffer has nobody to go to; written at the end, it would raise again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
 
 
 def _with_facade(options: argparse.Namespace) -> int:
@@ -81,18 +85,18 @@ def index(app: Facade, options: argparse.Namespace) -> int:
     )
     if options.dry_run:
         preview = app.preview(call)
-        say_json(preview) if options.json else _show_preview(preview)
+        say_json(preview) if options.json else show_preview(preview)
         return DONE
     accepted = app.index(call)
     if not options.json and accepted.get("warning"):
         say(accepted["warning"], sys.stderr)
-    status = _follow(app, accepted["job_id"])
-    say_json(status) if options.json else _show_outcome(status)
+    status = _follow(app, job_of(accepted), ours=not accepted["joined"])
+    say_json(status) if options.json else show_outcome(status)
     return DONE if status.get("status") == "succeeded" else FAILED
 
 
-def _follow(app: Facade, job_id: str) -> dict[str, Any]:
-    """Wait for a job's end, showing its progress; an interrupt cancels the job."""
+def _follow(app: Facade, job_id: str, *, ours: bool) -> dict[str, Any]:
+    """Wait for a job's end, showing its progress; an interrupt cancels the job, unless it was another's before."""
     display = ProgressDisplay()
     try:
         while True:
@@ -100,46 +104,11 @@ def _follow(app: Facade, job_id: str) -> dict[str, Any]:
             if status.get("status") not in {"queued", "running"}:
                 return status
     except KeyboardInterrupt:
-        app.cancel(job_id)
+        if ours:
+            app.cancel(job_id)
         raise
     finally:
         display.end()
-
-
-def _show_outcome(status: dict[str, Any]) -> None:
-    result = status.get("result") or {}
-    if status.get("status") != "succeeded":
-        say(f"{status.get('status')}: {status.get('error') or status.get('note') or ''}", sys.stderr)
-    if not result:
-        return
-    counts = result.get("delta_counts", {})
-    say(
-        f"{result.get('message', '')} {counts.get('new', 0)} new, {counts.get('modified', 0)} modified, "
-        f"{counts.get('deleted', 0)} deleted; {result.get('insert_count', 0)} chunks stored, "
-        f"{result.get('embedded', 0)} texts embedded, {result.get('cached', 0)} from the cache, "
-        f"{result.get('timings_seconds', {}).get('total', 0):.1f} s."
-    )
-    if result.get("cost_usd"):
-        say(f"{result.get('tokens', 0):,} tokens were sent, about {result['cost_usd']:.4f} US dollars.")
-    for problem in result.get("problems", []):
-        say(f"  {problem['path']}: {problem['reason']}")
-
-
-def _show_preview(preview: dict[str, Any]) -> None:
-    for key, words in (
-        ("new", "new files"),
-        ("modified", "modified files"),
-        ("deleted", "deleted files"),
-        ("unchanged", "unchanged files"),
-        ("chunks", "chunks to write"),
-        ("cached", "of their texts already paid for"),
-        ("tokens_to_embed", "tokens to embed"),
-    ):
-        say(f"{preview.get(key, 0):>10}  {words}")
-    if preview.get("cost_usd"):
-        say(f"{preview['cost_usd']:>10.4f}  US dollars, about")
-    for problem in preview.get("problems", []):
-        say(f"  {problem['path']}: {problem['reason']}")
 
 
 def status(app: Facade, options: argparse.Namespace) -> int:
@@ -151,7 +120,7 @@ def status(app: Facade, options: argparse.Namespace) -> int:
         say(str(found.get("message", "")))
     else:
         say("{job_id} {status}, {phase}, {progress_percent} %, {target_path}".format_map(found))
-        _show_outcome(found)
+        show_outcome(found)
     return DONE if found.get("found") else FAILED
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from markdown_rag.errors import FastRagError
+from markdown_rag.errors import FastRagError, JobError
 
 Json = dict[str, Any]
 
@@ -33,6 +33,14 @@ class IndexCall:
     confirm_deletions: bool = False
     params: Mapping[str, Any] = field(default_factory=dict)
     request_id: str = ""
+
+
+def job_of(answer: Json) -> str:
+    """The id of the job that an index call led to. JobError with its reason where it was refused."""
+    if not answer["accepted"]:
+        raise JobError(answer["message"])
+    job_id: str = answer["job_id"]
+    return job_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,44 @@ def say_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+def show_outcome(status: Mapping[str, Any]) -> None:
+    """How an index job ended, and what it did."""
+    result = status.get("result") or {}
+    if status.get("status") != "succeeded":
+        say(f"{status.get('status')}: {status.get('error') or status.get('note') or ''}", sys.stderr)
+    if not result:
+        return
+    counts = result.get("delta_counts", {})
+    say(
+        f"{result.get('message', '')} {counts.get('new', 0)} new, {counts.get('modified', 0)} modified, "
+        f"{counts.get('deleted', 0)} deleted; {result.get('insert_count', 0)} chunks stored, "
+        f"{result.get('embedded', 0)} texts embedded, {result.get('cached', 0)} from the cache, "
+        f"{result.get('timings_seconds', {}).get('total', 0):.1f} s."
+    )
+    if result.get("cost_usd"):
+        say(f"{result.get('tokens', 0):,} tokens were sent, about {result['cost_usd']:.4f} US dollars.")
+    for problem in result.get("problems", []):
+        say(f"  {problem['path']}: {problem['reason']}")
+
+
+def show_preview(preview: Mapping[str, Any]) -> None:
+    """What an index run would do."""
+    for key, words in (
+        ("new", "new files"),
+        ("modified", "modified files"),
+        ("deleted", "deleted files"),
+        ("unchanged", "unchanged files"),
+        ("chunks", "chunks to write"),
+        ("cached", "of their texts already paid for"),
+        ("tokens_to_embed", "tokens to embed"),
+    ):
+        say(f"{preview.get(key, 0):>10}  {words}")
+    if preview.get("cost_usd"):
+        say(f"{preview['cost_usd']:>10.4f}  US dollars, about")
+    for problem in preview.get("problems", []):
+        say(f"  {problem['path']}: {problem['reason']}")
+
+
 def progress_line(status: Mapping[str, Any], seconds: float) -> str:
     """One line about a running job: bar, files, chunks, rate, time left. Pure."""
     done, total = status.get("processed_files", 0), status.get("total_files", 0)

@@ -9,9 +9,10 @@ that an error kept from being built are tried again at the next request.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from markdown_rag.store.opening import StoreSettings
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 # How much of a stored vector is its document's, by model; others get theirs when measured.
 DOCUMENT_WEIGHT = {"use-multilingual-v3": 0.5}
@@ -112,7 +114,8 @@ class Parts:
         """Carry out an index job (called by the queue, in the job's own thread)."""
         request = job.request
         progress.phase, progress.note = Phase.SCAN, "opening the index"
-        self.workspaces.remember(request.scope.workspace)
+        with self._forgoing("which folders were indexed"):
+            self.workspaces.remember(request.scope.workspace)
         indexer = self.indexer
         progress.note = ""
         chunking, scanning = policies_of(request.policy)
@@ -128,8 +131,19 @@ class Parts:
             stop=stop,
         )
         self.reading.catalog.forget()
-        self.workspaces.keep_skipped(request.scope.workspace.id, lambda known: skipped(report, request.scope, known))
+        with self._forgoing("what was left out"):
+            self.workspaces.keep_skipped(
+                request.scope.workspace.id, lambda known: skipped(report, request.scope, known)
+            )
         return job_result(report, self.cost(report.tokens))
+
+    @contextlib.contextmanager
+    def _forgoing(self, what: str) -> Iterator[None]:
+        """A state file that fails costs what it would have told, never a job."""
+        try:
+            yield
+        except StateError as error:
+            log.warning("%s is not remembered: %s", what, error)
 
     def cost(self, tokens: int) -> float | None:
         """US dollars for tokens of the chosen model, None where its price is not known."""

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from markdown_rag.errors import InputError, JobError
-from markdown_rag.facade import Facade, IndexCall, Json, SearchCall
+from markdown_rag.facade import Facade, IndexCall, Json, SearchCall, job_of
 from markdown_rag.search.scoring import Difference, Range, difference, file_measures, passage_measures, summary
 
 MODES = ("hybrid", "lexical", "dense")
@@ -81,10 +81,10 @@ def evaluate_folder(app: Facade, folder: Path, show: Callable[[Json], None]) -> 
     """
     docs = (folder / "docs").resolve()
     questions = read_questions(folder / "queries.jsonl")
-    accepted = app.index(IndexCall(root=str(docs)))
+    job_id = job_of(app.index(IndexCall(root=str(docs))))
     status: Json = {"status": "queued"}
     while status["status"] in {"queued", "running"}:
-        status = app.status(accepted["job_id"], 20.0, show)
+        status = app.status(job_id, 20.0, show)
     if status["status"] != "succeeded":
         raise JobError(f"Indexing {docs} ended as {status['status']}: {status.get('error') or status.get('note')}.")
     rows = {mode: [_ask(app, docs, question, mode) for question in questions] for mode in MODES}

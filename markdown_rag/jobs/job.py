@@ -205,12 +205,10 @@ def _waiting(job: Job, now: float) -> Job:
 
 def kept(progress: Progress) -> str:
     """What a run that did not come to its end leaves behind."""
+    # Chunks are counted when they are embedded, which is before they are stored: files alone tell what is kept.
     if not progress.processed_files and not progress.processed_chunks:
         return "Nothing of it was stored yet."
-    return (
-        f"What was stored is kept: {progress.processed_files} of {progress.total_files} files, "
-        f"{progress.processed_chunks} chunks."
-    )
+    return f"What was stored is kept: {progress.processed_files} of {progress.total_files} files."
 
 
 def _end(job: Job, status: Status, now: float, **changes: Any) -> Job:

@@ -16,6 +16,8 @@ from markdown_rag.search.answer import Mode
 from markdown_rag.search.query import Query
 from markdown_rag.store.base import Match, Store, Vector, Where
 
+_NO_KEYWORDS = "this Milvus server has no full-text search (it came with Milvus 2.5)."
+
 
 class QueryVectors(Protocol):
     """What turns a query into a normalised vector. Raises EmbeddingError."""
@@ -74,8 +76,8 @@ class Legs:
             dense = self._try_dense(where, limit) if self.dense_used else []
         finally:
             lexical = self._finish(waiting)
-        if not self.dense_used and not self.lexical_used and self._mode is not Mode.LEXICAL:
-            raise self._reason_to_stop()
+        if not self.dense_used and not self.lexical_used:
+            self._raise_what_stopped_both()
         return Found(tuple(dense), tuple(lexical), len(dense) < limit and len(lexical) < limit)
 
     @property
@@ -86,7 +88,7 @@ class Legs:
             reason = str(error) if error else "No embedding model is available."
             return f"Keyword matches only: {reason}"
         if not self._keywords:
-            return "Similarity only: this Milvus server has no full-text search (it came with Milvus 2.5)."
+            return f"Similarity only: {_NO_KEYWORDS}"
         if "lexical" in self._failed:
             return f"Similarity only: {self._failed['lexical']}"
         return ""
@@ -114,13 +116,17 @@ class Legs:
             self.lexical_used = False
             return []
 
-    def _reason_to_stop(self) -> FastRagError:
+    def _raise_what_stopped_both(self) -> None:
+        """Nothing is raised where keywords alone were asked for and the query simply has none."""
         by_weight = sorted(self._failed.values(), key=lambda error: not isinstance(error, StoreError))
         if by_weight:
-            return by_weight[0]
-        return EmbeddingError(
-            "The query has no word to look up, and no embedding model is available.", "Use letters or digits."
-        )
+            raise by_weight[0]
+        if self._mode is not Mode.LEXICAL:
+            raise EmbeddingError(
+                "The query has no word to look up, and no embedding model is available.", "Use letters or digits."
+            )
+        if not self._keywords:
+            raise StoreError(f"Keywords cannot be searched for: {_NO_KEYWORDS}", "Search in another mode.")
 
 
 def _join(ours: Sequence[Match], theirs: Sequence[Match]) -> tuple[Match, ...]:

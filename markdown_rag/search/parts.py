@@ -28,7 +28,9 @@ _LEAST_CHARACTERS = 8
 
 def split(text: str, most: int) -> tuple[str, ...]:
     """The questions in a text, in order; the text alone where it asks one thing or more than the most."""
-    found = tuple(kept for part in _BORDER.split(text) if (kept := part.strip(" ,;?？。")))
+    # One blank at a time: a border may begin with any number of them, and would be tried from each.
+    plain = " ".join(text.split())
+    found = tuple(kept for part in _BORDER.split(plain) if (kept := part.strip(" ,;?？。")))
     whole = all(len(part) >= _LEAST_CHARACTERS and _says_enough(part) for part in found)
     return found if whole and 1 < len(found) <= most else (text,)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 
 _LEAST_WORDS = 5
+_LONGEST_FRAME = 300  # characters; matching a frame takes their square, and a query has 8,000
 _SIGNS = re.compile(
     r"\b\w*(?:Error|Exception|Violation|Failure)\b|\b(?:ERROR|FATAL|WARN|Traceback|SQLSTATE|errno)\b"
-    r"|\b(?:error|fatal|panic|failed): |\bexit(?:ed)? (?:status|code)\b|^\s+at \S+[(:]|\bE[A-Z]{4,}\b"
+    r"|\b(?:error|fatal|panic|failed): |\bexit(?:ed)? (?:status|code)\b|^[ \t]+at \S+[(:]|\bE[A-Z]{4,}\b"
     r"|^[\w./-]+: [^:\n]+: ",
     re.MULTILINE,
 )
@@ -38,9 +39,14 @@ _NOISE = re.compile(
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
 
+def looks_pasted(text: str) -> bool:
+    """Whether a text was copied from what a program printed."""
+    return len(text.split()) >= _LEAST_WORDS and bool(_SIGNS.search(text))
+
+
 def message_of(text: str) -> str:
     """The message in a pasted text, on one line; the text itself where it is not pasted or holds nothing else."""
-    if len(text.split()) < _LEAST_WORDS or not _SIGNS.search(text):
+    if not looks_pasted(text):
         return text
     kept = " ".join(_NOISE.sub(" ", "\n".join(_without_frames(text.split("\n")))).split())
     return kept if len(_WORD.findall(kept)) >= 2 else text
@@ -53,7 +59,7 @@ def _without_frames(lines: list[str]) -> list[str]:
     for line in lines:
         if _PYTHON_FRAME.match(line):
             in_frame = True
-        elif _FRAME.match(line) or (in_frame and line.startswith("    ")):
+        elif (len(line) <= _LONGEST_FRAME and _FRAME.match(line)) or (in_frame and line.startswith("    ")):
             in_frame = False
         else:
             in_frame = False

@@ -72,7 +72,7 @@ STATUS = _object(
         "progress_percent": _number("0 to 100, by files."),
         "processed_files": _integer("Files done."),
         "total_files": _integer("Files to look at."),
-        "processed_chunks": _integer("Chunks stored."),
+        "processed_chunks": _integer("Chunks whose vectors are known; they are stored a batch later."),
         "total_chunks": _integer("Chunks known so far."),
         "target_path": _text("What is indexed."),
         "params": {"type": "object", "description": "The request as it was made."},

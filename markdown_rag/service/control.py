@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,10 @@ from markdown_rag.service.identity import Identity
 from markdown_rag.service.launcher import holder, kill
 from markdown_rag.settings import Settings
 
+log = logging.getLogger(__name__)
+
 STOP_SECONDS = 12.0  # more than a service takes to close; then it is killed
+KILL_SECONDS = 5.0
 LOG_LINES = 200
 _LOOK_SECONDS = 0.05
 
@@ -39,20 +43,20 @@ def status(settings: Settings) -> list[dict[str, Any]]:
         connection = find(identity.endpoint, identity.kind)
         if connection is not None:
             try:
-                facts |= siblings.about(connection.endpoint) | {"answers": True}
+                facts |= siblings.about(connection.endpoint)
                 facts["clients"] -= 1  # us
             except ServiceError:
-                connection = None
-            else:
+                log.warning("process %d greets and does not answer", owner.pid)
+            finally:
                 connection.close()
-        shown.append({"answers": connection is not None, **facts})
+        shown.append({"answers": "clients" in facts, **facts})
     return shown
 
 
 def stop(settings: Settings) -> int:
     """End every service of the state directory, and wait until they are gone; how many there were.
 
-    Their jobs are kept, and go on when a service is started again.
+    Their jobs are kept, and go on when a service is started again. ServiceError for one that outlives being killed.
     """
     living = [
         (identity, owner)
@@ -64,14 +68,20 @@ def stop(settings: Settings) -> int:
         if connection is None:
             kill(identity)
             continue
-        connection.close()
         try:
             siblings.leave(connection.endpoint)
         except FastRagError:
             kill(identity)
+        finally:
+            connection.close()
     deadline = time.monotonic() + STOP_SECONDS
     for identity, owner in living:
         while presence(owner) is Presence.PRESENT:
+            if time.monotonic() > deadline + KILL_SECONDS:
+                raise ServiceError(
+                    f"Process {owner.pid} was killed and is still there.",
+                    "It may wait for a disk that does not answer; look at it with ps, and stop again later.",
+                )
             if time.monotonic() > deadline:
                 kill(identity)
             time.sleep(_LOOK_SECONDS)

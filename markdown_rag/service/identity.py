@@ -44,9 +44,10 @@ STARTER_VARIABLES = frozenset({"MARKDOWN_RAG_SERVICE", "MARKDOWN_RAG_IDLE_MINUTE
 
 # What the SDKs of providers and TLS libraries read for themselves.
 _LIBRARY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_GOOGLE_VARIABLES = ("GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CONFIG")
 _PATHS = (
-    "GOOGLE_APPLICATION_CREDENTIALS", "MARKDOWN_RAG_CACHE_DIR", "MARKDOWN_WORKSPACE", "MILVUS_CA_FILE",
-    "MILVUS_TARGET_CA_FILE", "SSL_CERT_DIR", "SSL_CERT_FILE",
+    "CLOUDSDK_CONFIG", "GOOGLE_APPLICATION_CREDENTIALS", "MARKDOWN_RAG_CACHE_DIR", "MARKDOWN_WORKSPACE",
+    "MILVUS_CA_FILE", "MILVUS_TARGET_CA_FILE", "SSL_CERT_DIR", "SSL_CERT_FILE",
 )  # fmt: skip
 _PATHS_OR_NAMES = ("EMBEDDING_MODEL",)
 _SALT_BYTES = 16
@@ -135,7 +136,7 @@ def agent_variables(environ: Mapping[str, str]) -> dict[str, str]:
 def service_environment(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """What a service is given: the process-wide variables, and those that libraries read. No agent's own."""
     names = [variable.name for variable in describe() if variable.name not in AGENT_VARIABLES]
-    names += [*_LIBRARY_VARIABLES, *(name.lower() for name in _LIBRARY_VARIABLES)]
+    names += [*_GOOGLE_VARIABLES, *_LIBRARY_VARIABLES, *(name.lower() for name in _LIBRARY_VARIABLES)]
     given = {name: environ[name] for name in names if name in environ}
     # Absolute: the service starts elsewhere.
     return given | {"MARKDOWN_RAG_CACHE_DIR": str(settings.state_directory)}

@@ -110,7 +110,7 @@ def test_a_heartbeat_cannot_undo_a_cancel() -> None:
 
 def test_a_cancelled_job_says_what_it_keeps() -> None:
     ended = finish(stopping(), Stopped("Cancelled on request."), FIGURES, 126.0)
-    assert ended.note == "Cancelled on request. What was stored is kept: 12 of 40 files, 34 chunks."
+    assert ended.note == "Cancelled on request. What was stored is kept: 12 of 40 files."
     assert ended.progress.processed_files == 12
     assert not ended.resumable
 
@@ -118,7 +118,7 @@ def test_a_cancelled_job_says_what_it_keeps() -> None:
 def test_an_abandoned_job_is_resumable_and_tells_the_reason_and_what_it_had_stored() -> None:
     ended = abandon(beat(running(), FIGURES, 120.0), "The process ended.", 130.0)
     assert (ended.status, ended.resumable, ended.error) == (Status.FAILED, True, "The process ended.")
-    assert ended.note == "What was stored is kept: 12 of 40 files, 34 chunks. Ask for the same again to go on."
+    assert ended.note == "What was stored is kept: 12 of 40 files. Ask for the same again to go on."
     assert abandon(running(), "Gone.", 130.0).note.startswith("Nothing of it was stored yet.")
 
 

@@ -114,7 +114,7 @@ def test_story_of_a_killed_process(world: World, ask) -> None:
         world.text(one, two, three),
         """
         anna a failed; until 1015; 12/40; The process that accepted the job (pid 100) ended before the job did.; \
-What was stored is kept: 12 of 40 files, 34 chunks. Ask for the same again to go on.
+What was stored is kept: 12 of 40 files. Ask for the same again to go on.
         anna b failed; until 1015; The process that accepted the job (pid 100) ended before the job did.; \
 Nothing of it was stored yet. Ask for the same again to go on.
         bert a queued; until 1015
@@ -177,7 +177,7 @@ def test_story_of_a_cancel_across_processes(world: World, ask) -> None:
         world.text(one),
         """
         anna a cancelled; until 1015; 12/40; \
-Cancelled on request. What was stored is kept: 12 of 40 files, 34 chunks.
+Cancelled on request. What was stored is kept: 12 of 40 files.
     """,
     )
 

@@ -145,7 +145,7 @@ def test_a_running_job_stops_on_cancel_and_keeps_what_it_stored(opened: Open, as
     assert cancellation.accepted
     job = ended(jobs, job_id)
     assert job.status is Status.CANCELLED
-    assert job.note == "Cancelled on request. What was stored is kept: 12 of 40 files, 34 chunks."
+    assert job.note == "Cancelled on request. What was stored is kept: 12 of 40 files."
 
 
 def test_a_waiting_job_is_cancelled_at_once_and_never_runs(opened: Open, ask) -> None:

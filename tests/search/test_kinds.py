@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -49,6 +50,7 @@ def test_a_pasted_error_is_searched_for_by_its_message(pasted: str, message: str
     assert message_of(pasted) == message
     query = prepare(pasted, POLICY)
     assert query.text == message
+    assert query.quoted
     assert message[:30] in query.note
 
 
@@ -66,15 +68,47 @@ def test_what_is_not_pasted_or_holds_nothing_else_stays_as_it_is(text: str) -> N
     assert message_of(text) == text
 
 
+def test_the_words_of_a_pasted_message_are_trusted_though_few_of_them_are_documented(match: Make) -> None:
+    typed = "ERROR worker 7 in zone west: could not acquire lock for shard blue"
+    dense = [match(path="near.md", score=0.5), match(path="far.md", score=0.1)]
+    lexical = [
+        match(path="locks.md", score=9.0, lexical="acquir lock"),
+        match(path="near.md", score=1.0, lexical="zone"),
+    ]
+    for policy, first in ((POLICY, "locks.md"), (SearchPolicy(messages=False), "near.md")):
+        asked = prepare(typed, policy)
+        scored = ranking.score_chunks(asked, ranking.gather(asked, dense, lexical), policy, 0.2)
+        assert ranking.rank(scored, policy, lambda row: row.path)[0].match.path == first
+
+
 @given(st.text(max_size=300))
 def test_any_text_has_a_message_that_is_not_blank_unless_it_is(text: str) -> None:
     assert bool(message_of(text).strip()) == bool(text.strip())
 
 
-def test_a_long_pasted_text_takes_no_long_time_to_read() -> None:
-    assert message_of("Error: " + "a.b/" * 2_000)
-    assert message_of("ERROR at x " + "1" * 8_000)
-    assert message_of("Error: x y z q\n" + "^ ~" * 2_600)
+@pytest.mark.parametrize(
+    ("start", "repeated"),
+    [
+        ("how a", " "),
+        ("one two three four five Error at ", "(:"),
+        ("Error one two three four\n at ", "(:x"),
+        ("Error one two three four\n at ", ":"),
+        ("Error a b c d\n at x ", "("),
+        ("Error: ", "a.b/"),
+        ("ERROR at x ", "1"),
+        ("Error: x y z q\n", "^ ~"),
+        ("Error one two three four ", "\n"),
+    ],
+)
+def test_reading_a_query_takes_no_more_than_its_length(start: str, repeated: str) -> None:
+    def seconds(length: int) -> float:
+        query = (start + repeated * length)[: length - 1] + "b"
+        begun = time.process_time()
+        prepare(query, SearchPolicy())
+        return time.process_time() - begun
+
+    # Four times as long: sixteen times as much where it grows with the square, and seconds instead of milliseconds.
+    assert seconds(8_000) < 8 * seconds(2_000) + 0.25
 
 
 @pytest.mark.parametrize(

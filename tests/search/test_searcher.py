@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from markdown_rag.embeddings.local import MODEL as LOCAL_MODEL
-from markdown_rag.errors import EmbeddingUnavailable, InputError, StoreUnavailable
+from markdown_rag.errors import EmbeddingUnavailable, InputError, StoreError, StoreUnavailable
 from markdown_rag.search import ranking
 from markdown_rag.search.answer import EmptyReason, Mode, SearchRequest
 from markdown_rag.search.freshness import Freshness
@@ -197,6 +197,24 @@ def test_a_server_without_full_text_answers_by_similarity_and_says_so(libraries)
     answer = shelf.ask("alpha")
     assert [hit.path for hit in answer.hits] == ["a.md"]
     assert "Similarity only" in answer.degraded
+
+
+def test_a_search_for_keywords_alone_says_why_there_can_be_none(libraries) -> None:
+    shelf = libraries(lexical=False)
+    shelf.add("a.md", "alpha")
+    with pytest.raises(StoreError, match=r"no full-text search .*\. Search in another mode"):
+        shelf.searcher.search(SearchRequest("alpha", mode=Mode.LEXICAL))
+
+
+def test_a_search_for_keywords_alone_over_a_store_that_fails_is_an_error(libraries) -> None:
+    class Failing(MemoryStore):
+        def lexical(self, *_: object) -> list[Match]:
+            raise StoreUnavailable("The store is away.")
+
+    shelf = libraries(store=Failing(MODEL))
+    shelf.add("a.md", "alpha")
+    with pytest.raises(StoreUnavailable, match="away"):
+        shelf.searcher.search(SearchRequest("alpha", mode=Mode.LEXICAL))
 
 
 def test_with_both_ways_gone_the_reason_is_an_error(libraries) -> None:

@@ -107,13 +107,15 @@ def test_a_state_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 
 
 def test_a_service_is_given_its_own_variables_and_no_agents(tmp_path: Path) -> None:
-    environ = {"MARKDOWN_WORKSPACE": "/w", "OPENAI_API_KEY": "k", "AWS_SECRET": "no", "HTTPS_PROXY": "http://p"}
-    settings = load_settings({**environ, "MARKDOWN_RAG_CACHE_DIR": str(tmp_path)})
-    assert service_environment(environ, settings) == {
+    passed = {
         "OPENAI_API_KEY": "k",
         "HTTPS_PROXY": "http://p",
-        "MARKDOWN_RAG_CACHE_DIR": str(tmp_path),
+        "GOOGLE_CLOUD_PROJECT": "ours",
+        "CLOUDSDK_CONFIG": "/config",
     }
+    environ = {"MARKDOWN_WORKSPACE": "/w", "AWS_SECRET": "no", **passed}
+    settings = load_settings({**environ, "MARKDOWN_RAG_CACHE_DIR": str(tmp_path)})
+    assert service_environment(environ, settings) == {**passed, "MARKDOWN_RAG_CACHE_DIR": str(tmp_path)}
 
 
 def test_relative_paths_are_meant_from_where_the_agent_was_started(tmp_path: Path) -> None:
@@ -124,10 +126,14 @@ def test_relative_paths_are_meant_from_where_the_agent_was_started(tmp_path: Pat
         "EMBEDDING_MODEL": "model",
         "MILVUS_ADDRESS": "index.db",
         "MILVUS_CA_FILE": "",
+        "MILVUS_TARGET_CA_FILE": "certs/ca.pem",
+        "CLOUDSDK_CONFIG": "gcloud",
     }
     assert located(given, tmp_path) == given | {
         "MARKDOWN_WORKSPACE": str(tmp_path / "notes"),
         "EMBEDDING_MODEL": str(tmp_path / "model"),
+        "MILVUS_TARGET_CA_FILE": str(tmp_path / "certs/ca.pem"),
+        "CLOUDSDK_CONFIG": str(tmp_path / "gcloud"),
     }
     assert located({"EMBEDDING_MODEL": "text-embedding-3-small"}, tmp_path) == {
         "EMBEDDING_MODEL": "text-embedding-3-small"
