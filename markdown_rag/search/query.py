@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from markdown_rag.errors import InputError
 from markdown_rag.markdown.lexical import looks_like_identifier, tokens
 from markdown_rag.search.parts import split
-from markdown_rag.search.pasted import message_of
+from markdown_rag.search.pasted import looks_pasted, message_of
 from markdown_rag.search.policy import MAX_QUERY_CHARACTERS, SearchPolicy
 
 _LOOKED_AT = 8  # words; longer queries are questions, whatever names they hold
@@ -26,7 +26,8 @@ class Query:
 
     text: what is embedded. tokens: the analyzer's distinct tokens, in order. words: how many words it has; two pairs of
     a script without blanks count as one. names: those of them that look like exact names. note: what was cut, or "".
-    parts: the questions it asks where they are several, each a query of its own.
+    quoted: the words are a program's own, and trusted as they stand. parts: the questions it asks where they are
+    several, each a query of its own.
     """
 
     text: str
@@ -34,6 +35,7 @@ class Query:
     words: int
     names: tuple[str, ...]
     note: str = ""
+    quoted: bool = False
     parts: tuple[Query, ...] = ()
 
 
@@ -45,10 +47,11 @@ def prepare(given: str, policy: SearchPolicy) -> Query:
     note = ""
     if len(given) > MAX_QUERY_CHARACTERS:
         note = f"The query had {len(given):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were searched for."
-    message = message_of(text) if policy.messages else text
-    if message != text:
-        note = f"{note} Of the pasted text this was searched for: {message[:_SHOWN]}".strip()
-        return replace(_query(message, policy), note=note)
+    if policy.messages and looks_pasted(text):
+        message = message_of(text)
+        if message != text:
+            note = f"{note} Of the pasted text this was searched for: {message[:_SHOWN]}".strip()
+        return replace(_query(message, policy), note=note, quoted=True)
     parts = split(text, policy.parts)
     several = tuple(_query(part, policy) for part in parts) if len(parts) > 1 else ()
     return replace(_query(text, policy), note=note, parts=several)
