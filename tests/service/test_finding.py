@@ -19,7 +19,7 @@ import pytest
 from markdown_rag import __version__
 from markdown_rag.errors import StartError
 from markdown_rag.facade import SearchCall
-from markdown_rag.processes.endpoint import Connection, Endpoint, greeting, write_endpoint
+from markdown_rag.processes.endpoint import Connection, Endpoint, find, greeting, write_endpoint
 from markdown_rag.service import launcher, siblings
 from markdown_rag.service.identity import Identity, identify, service_environment
 from markdown_rag.settings import load_settings
@@ -111,7 +111,13 @@ BROKEN: dict[str, Callable[[Identity], object]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_endpoint_is_no_service_and_is_replaced(
+def test_a_broken_endpoint_names_no_service(name: str, identity: Identity) -> None:
+    BROKEN[name](identity)
+    assert find(identity.endpoint, identity.kind) is None
+
+
+@pytest.mark.parametrize("name", ["truncated", "stale", "a dangling link", "a damaged life file"])
+def test_a_broken_endpoint_is_replaced(
     name: str, connect: Callable[..., Connection], identity: Identity, state_dir: Path
 ) -> None:
     BROKEN[name](identity)
