@@ -124,7 +124,9 @@ class Watches:
                 return
             owners = {owner}
             look = _Look(self._parts, workspace, policy)
-            watch = Watch(workspace.root, look, lambda: self._wanted(owners), self._parts.clock)
+            watch = Watch(
+                workspace.root, look, lambda: self._wanted(owners), self._parts.clock, dot_folders=_dot_folders(policy)
+            )
             self._entries[key] = _Entry(watch, owners)
 
     def _wanted(self, owners: set[Owner]) -> bool:
@@ -151,6 +153,13 @@ class Watches:
             entries, self._entries, self._closed = list(self._entries.values()), {}, True
         for entry in entries:
             entry.watch.close()
+
+
+def _dot_folders(policy: str) -> frozenset[str]:
+    """The dot folders that a policy takes back, by name or path."""
+    from markdown_rag.indexing.ignore import name_rules  # noqa: PLC0415 - loads pathspec
+
+    return name_rules(policies_of(policy)[1]).kept_folders
 
 
 class _Look:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +20,8 @@ from pathlib import Path
 
 from markdown_rag.clock import Clock
 from markdown_rag.errors import FastRagError
+from markdown_rag.markdown.names import is_document
+from markdown_rag.paths import nfc
 
 QUIET_MS = 300
 MOST_MS = 1_500
@@ -26,7 +29,6 @@ LOOK_SECONDS = 2.0  # between looks where there are no events
 CHECK_SECONDS = 60.0  # between looks beside events
 SHARE = 100  # a look is followed by this many times its own duration of rest
 
-SUFFIXES = (".md", ".markdown", ".mdx")
 _RULES = (".gitignore", ".git")  # files that change which files count; .git itself: a checkout
 
 _REMOTE = frozenset(
@@ -53,7 +55,7 @@ class Watch:
     """One folder, in a thread of its own until it is closed or nobody wants it.
 
     changed: called with the folder (relative, "" for all of it) in which something changed or may have; it looks for
-    itself. wanted: asked now and then.
+    itself. wanted: asked now and then. dot_folders: names or paths of those that count; others are somebody's own.
     """
 
     def __init__(
@@ -63,12 +65,14 @@ class Watch:
         wanted: Callable[[], bool],
         clock: Clock,
         *,
+        dot_folders: frozenset[str] = frozenset(),
         events: bool = True,
     ) -> None:
         self._root = root
         self._changed = changed
         self._wanted = wanted
         self._clock = clock
+        self._dot_folders = dot_folders
         self._stop = threading.Event()
         self._events = events
         self._reason = "" if events else "events are off"
@@ -114,15 +118,17 @@ class Watch:
 
     def _batches(self) -> Iterator[str | None]:
         """Folders to look at, None when it is only time to ask whether anybody wants to know."""
-        refused = "" if self._events else self._reason
+        off, refused, refused_at = self._reason, "", -math.inf
         while not self._stop.is_set():
-            reason = refused or self._obstacle()
+            if self._clock.monotonic() - refused_at > CHECK_SECONDS:
+                refused = ""  # a limit that was reached may be so no more
+            reason = off or refused or self._obstacle()
             if not reason:
                 self._events, self._reason = True, ""
                 try:
                     yield from self._by_events()
                 except (OSError, RuntimeError) as error:  # the limit of watches is reached
-                    refused = str(error)
+                    refused, refused_at = str(error), self._clock.monotonic()
                 reason = refused or self._obstacle() or "the folder was replaced"
             if reason != self._reason:
                 log.warning("looking at %s now and then: %s", self._root, reason)
@@ -156,7 +162,7 @@ class Watch:
         ):
             if _identity(self._root) != folder_watched:
                 return  # unmounted, or replaced: events would come from a folder nobody sees any more
-            folder = common_folder(self._root, (path for _, path in changes))
+            folder = common_folder(self._root, (path for _, path in changes), self._dot_folders)
             if folder is None and self._clock.monotonic() - checked > max(CHECK_SECONDS, self._rest):
                 folder = ""
             if folder == "":
@@ -173,13 +179,13 @@ def _identity(root: Path) -> tuple[int, int] | None:
     return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
 
 
-def common_folder(root: Path, paths: Iterable[str]) -> str | None:
+def common_folder(root: Path, paths: Iterable[str], dot_folders: frozenset[str] = frozenset()) -> str | None:
     """The deepest folder, relative and POSIX, that holds every path that can matter; None where none can.
 
     Documents matter, rules for ignoring do, and names without a suffix, which may be folders. What an editor or git
-    writes beside them does not.
+    writes beside them does not, nor what is in a dot folder that is not one of dot_folders.
     """
-    folders = [os.path.dirname(path) for path in paths if _matters(os.path.relpath(path, root))]
+    folders = [os.path.dirname(path) for path in paths if _matters(os.path.relpath(path, root), dot_folders)]
     if not folders:
         return None
     common = os.path.commonpath(folders)
@@ -189,23 +195,31 @@ def common_folder(root: Path, paths: Iterable[str]) -> str | None:
     return "" if relative == "." or relative.startswith("..") else relative.replace(os.sep, "/")
 
 
-def _matters(relative: str) -> bool:
-    *folders, name = relative.split(os.sep)
-    if any(folder.startswith(".") for folder in folders):
-        return False
-    return name in _RULES or (not name.startswith(".") and os.path.splitext(name)[1].lower() in {"", *SUFFIXES})
+def _matters(relative: str, dot_folders: frozenset[str]) -> bool:
+    *folders, name = nfc(relative).split(os.sep)
+    for depth, folder in enumerate(folders, start=1):
+        if folder.startswith(".") and not dot_folders & {folder, "/".join(folders[:depth])}:
+            return False
+    return name in _RULES or is_document(name) or not (name.startswith(".") or os.path.splitext(name)[1])
 
 
 def _remote_kind(root: Path) -> str:
     """The kind of a network file system that root lies on, "" for a local one or where the platform does not tell."""
     try:
-        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
+        mounts = Path("/proc/self/mounts").read_bytes()
     except OSError:
         return ""
-    best, kind = "", ""
-    for line in mounts:
-        _, place, found, *_ = line.split(" ")
-        place = place.encode().decode("unicode_escape")
-        if len(place) >= len(best) and (str(root) == place or str(root).startswith(place.rstrip("/") + "/")):
-            best, kind = place, found
+    kind = file_system(os.fsencode(root), mounts)
     return kind if kind in _REMOTE else ""
+
+
+def file_system(path: bytes, mounts: bytes) -> str:
+    """The kind of file system that an absolute path lies on, by the lines of ``/proc/self/mounts``."""
+    best, kind = b"", b""
+    for line in mounts.splitlines():
+        _, place, found, *_ = line.split(b" ")
+        # Blanks, tabs, newlines and backslashes are written in octal (proc(5)), other bytes as they are.
+        place = re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), place)
+        if len(place) >= len(best) and (path == place or path.startswith(place.rstrip(b"/") + b"/")):
+            best, kind = place, found
+    return kind.decode("ascii", "replace")

@@ -15,10 +15,8 @@ from re import Pattern as Regex
 from pathspec.patterns.gitignore import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
-from markdown_rag.markdown.edgelist import is_edge_list
 from markdown_rag.paths import nfc
 
-EXTENSIONS = (".md", ".markdown", ".mdx")
 # What the tool has always left out; users rely on it, and change it by name.
 DEFAULT_DIRS = ("node_modules", "__pycache__", "devlog", "_legacy", "dist", "build", ".git")
 DEFAULT_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
@@ -38,11 +36,6 @@ class ScanPolicy:
     exclude_dirs: tuple[str, ...] = ()
     exclude_files: tuple[str, ...] = ()
     gitignore: bool = True
-
-
-def is_markdown(name: str) -> bool:
-    """Whether a file is one to index, by its name: one of the extensions, in any case, or an edge list."""
-    return name[-9:].lower().endswith(EXTENSIONS) or is_edge_list(name)
 
 
 @dataclass(frozen=True, slots=True)

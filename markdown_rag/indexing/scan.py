@@ -21,12 +21,12 @@ from markdown_rag.indexing.ignore import (
     NameRules,
     ScanPolicy,
     ignored_by,
-    is_markdown,
     name_rules,
     parse_gitignore,
 )
 from markdown_rag.indexing.reading import Stamp, printable, reason, relative_inside
 from markdown_rag.indexing.report import Problem, ProblemKind
+from markdown_rag.markdown.names import is_document
 from markdown_rag.paths import Scope, is_utf8, is_within
 
 _GITIGNORE = ".gitignore"
@@ -211,7 +211,7 @@ class _Walk:
         try:
             is_folder = entry.is_dir(follow_symlinks=False)
             is_link = not is_folder and entry.is_symlink()
-            if not (is_folder or is_link or is_markdown(entry.name)):
+            if not (is_folder or is_link or is_document(entry.name)):
                 return
             if is_folder and not self.scope.recursive:
                 return
@@ -223,7 +223,7 @@ class _Walk:
             elif is_link:
                 self.name_link(path, entry)
             elif is_folder:
-                if is_markdown(entry.name):
+                if is_document(entry.name):
                     self.report(path, ProblemKind.NOT_REGULAR, "not a regular file (a folder)")
                 yield path
             else:
@@ -234,9 +234,9 @@ class _Walk:
     def take(self, path: str, found: os.stat_result) -> None:
         """Add a regular markdown file; name what only looks like one."""
         if stat.S_ISREG(found.st_mode):
-            if is_markdown(path):
+            if is_document(path):
                 self.files[path] = Seen(path, Stamp.of(found))
-        elif is_markdown(path):
+        elif is_document(path):
             self.report(path, ProblemKind.NOT_REGULAR, f"not a regular file ({_file_type(found.st_mode)})")
 
     def name_link(self, path: str, entry: os.DirEntry[str]) -> None:
@@ -244,11 +244,11 @@ class _Walk:
         try:
             leads_to_folder = stat.S_ISDIR(entry.stat().st_mode)
         except OSError as error:
-            if is_markdown(entry.name):
+            if is_document(entry.name):
                 why = "link loop" if error.errno == errno.ELOOP else f"broken link ({reason(error)})"
                 self.report(path, ProblemKind.LINK, why)
             return
-        if not leads_to_folder and not is_markdown(entry.name):
+        if not leads_to_folder and not is_document(entry.name):
             return
         target = relative_inside(os.path.realpath(entry.path), self.root)
         if target is None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from posixpath import normpath
 
 from markdown_rag.markdown.edges import REQUIRES, Edge
+from markdown_rag.markdown.names import EXTENSIONS
 from markdown_rag.paths import nfc
 from markdown_rag.store.base import FileEntry
 
-EXTENSIONS = (".md", ".markdown", ".mdx")
 INDEX_PAGES = ("index", "_index", "readme")  # what a link to a folder means
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from markdown_rag.markdown.chunking import ChunkPolicy, Document, chunk_document
 from markdown_rag.markdown.decoding import Undecodable
-from markdown_rag.markdown.edgelist import edge_list_document, is_edge_list
+from markdown_rag.markdown.edgelist import edge_list_document
+from markdown_rag.markdown.names import is_edge_list
 
 
 def to_document(data: bytes, path: str, policy: ChunkPolicy) -> Document | Undecodable:

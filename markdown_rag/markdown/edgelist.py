@@ -14,17 +14,12 @@ from typing import Any
 from markdown_rag.markdown.chunking import Chunk, Document, Excluded
 from markdown_rag.markdown.decoding import Decoded, Undecodable, decode
 from markdown_rag.markdown.edges import Edge, pack
+from markdown_rag.markdown.names import EDGE_LIST
 from markdown_rag.markdown.plainyaml import Unreadable, load_yaml
 
-EDGE_LIST = "_graph.yaml"
 KEPT_AS_LINKS = "kept as links"
 MAX_CHARACTERS = 5_000_000
 _SLICE = 80  # characters of a chunk: rows exist to carry edges, and a row needs a text of its own
-
-
-def is_edge_list(path: str) -> bool:
-    """Whether a relative path names an edge list."""
-    return path.rpartition("/")[2] == EDGE_LIST
 
 
 def edge_list_document(data: bytes) -> Document | Undecodable:

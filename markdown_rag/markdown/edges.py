@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from markdown_rag.markdown.links import extract_links
+from markdown_rag.markdown.names import EXTENSIONS
 from markdown_rag.markdown.outline import Outline
 
 MAX_PACKED = 60_000  # bytes; the store's field holds 65,535
 REQUIRES, RELATED = "requires", "related"
-_DOCUMENTS = (".md", ".markdown", ".mdx")
 _EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,5}$")
 _WIKILINK = re.compile(r"!?\[\[([^\[\]\n|]+)(?:\|[^\[\]\n]*)?\]\]")
 _MEDIA = re.compile(
@@ -63,7 +63,7 @@ def _body_edges(text: str, outline: Outline) -> Iterator[Edge]:
 def leads_to_document(kind: str, target: str) -> bool:
     """Whether a target can be a document: by its extension, or for want of one. A note's name may hold dots."""
     extension = _EXTENSION.search(target.rstrip("/"))
-    if extension is None or extension[0].lower() in _DOCUMENTS:
+    if extension is None or extension[0].lower() in EXTENSIONS:
         return True
     return kind == "wikilink" and not _MEDIA.match(extension[0])
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from markdown_rag.clock import Clock
-from markdown_rag.markdown.edgelist import is_edge_list
+from markdown_rag.markdown.names import is_edge_list
 from markdown_rag.paths import is_within, nfc
 from markdown_rag.search import generations
 from markdown_rag.search.generations import FileKey

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from markdown_rag.indexing.ignore import ScanPolicy, ignored_by, is_markdown, name_rules, parse_gitignore
+from markdown_rag.indexing.ignore import ScanPolicy, ignored_by, name_rules, parse_gitignore
+from markdown_rag.markdown.names import is_document
 
 FOLDER, FILE = True, False
 
@@ -136,7 +137,7 @@ def test_files_are_left_out_by_name(path: str, words: tuple[str, ...], rule: str
     ],
 )
 def test_extensions_count_in_any_case(name: str, counts: bool) -> None:
-    assert is_markdown(name) is counts
+    assert is_document(name) is counts
 
 
 PART = st.sampled_from(["a", "b", "ab", "a.md", "b.md", "x.draft.md"])

@@ -13,7 +13,7 @@ from markdown_rag.clock import SystemClock
 from markdown_rag.errors import StoreUnavailable
 from markdown_rag.facade import Facade, IndexCall, SearchCall
 from markdown_rag.service.opening import open_facade
-from markdown_rag.watching import Watch, common_folder
+from markdown_rag.watching import Watch, common_folder, file_system
 from tests.service.conftest import BOUND, environ_for, indexed, write_notes
 
 FOLDERS: dict[str, tuple[list[str], str | None]] = {
@@ -25,6 +25,11 @@ FOLDERS: dict[str, tuple[list[str], str | None]] = {
     "a folder that was renamed": (["a/old", "a/new"], "a"),
     "a folder that is gone": (["gone/deeper/b.md"], ""),
     "rules for ignoring": (["a/.gitignore"], "a"),
+    "an edge list": (["a/_graph.yaml"], "a"),
+    "a document with a dot": (["a/.b.md"], "a"),
+    "a dot folder that counts": (["a/.github/b.md"], "a"),
+    "a dot folder that counts by its path": (["c/.notes/b.md"], "c"),
+    "one of its name elsewhere": (["a/.notes/b.md"], None),
     "a picture": (["a/b.png"], None),
     "an editor's own files": ([".obsidian/workspace.json", "a/.b.md.swp", ".git/index"], None),
     "a document among other things": (["a/b.png", "a/x/c.md", ".git/HEAD"], "a/x"),
@@ -37,7 +42,8 @@ def test_what_changed_is_looked_for_in_the_smallest_folder_that_holds_it(name: s
     paths, expected = FOLDERS[name]
     for folder in ("a/x", "a/y", "c"):
         (tmp_path / folder).mkdir(parents=True)
-    assert common_folder(tmp_path, [str(tmp_path / path) for path in paths]) == expected
+    counting = frozenset({".github", "c/.notes"})
+    assert common_folder(tmp_path, [str(tmp_path / path) for path in paths], counting) == expected
 
 
 class Heard:
@@ -142,6 +148,22 @@ def test_it_ends_when_nobody_wants_it(watch: Callable[..., Watch], heard: Heard)
 def test_a_network_file_system_is_told_by_its_kind() -> None:
     assert watching._remote_kind(Path("/")) == ""
     assert {"nfs4", "cifs", "fuse.sshfs"} <= watching._REMOTE
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/home/a", "ext4"),
+        ("/mnt/Größe/a", "nfs4"),
+        ("/mnt/my notes", "cifs"),
+        ("/mnt/my", "ext4"),
+        ("/mnt/a\\b", "9p"),
+    ],
+)
+def test_the_file_system_under_a_folder_is_found_whatever_it_is_called(path: str, kind: str) -> None:
+    mounts = "/dev/sda / ext4 rw 0 0\nhost:/x /mnt/Größe nfs4 rw 0 0\n//h/x /mnt/my\\040notes cifs rw 0 0\n"
+    mounts += "x /mnt/a\\134b 9p rw 0 0\n"
+    assert file_system(path.encode(), mounts.encode()) == kind
 
 
 @pytest.fixture
