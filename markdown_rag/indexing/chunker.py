@@ -17,11 +17,14 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from socket import socketpair
 
+from markdown_rag.clock import StopSignal
 from markdown_rag.markdown.chunking import ChunkPolicy, Document
 from markdown_rag.markdown.decoding import Undecodable
 from markdown_rag.markdown.documents import to_document
@@ -34,6 +37,8 @@ HERE_FILES = 30
 AHEAD_FILES = 32  # files under way: enough to keep both processes busy
 AHEAD_BYTES = 4 * 1024 * 1024
 NICENESS = 5
+PATIENCE_SECONDS = 300.0  # 16 MB of markdown, about the most in a file, take 20 s on a busy machine
+LOOK_SECONDS = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -41,11 +46,13 @@ log = logging.getLogger(__name__)
 class Chunker:
     """Chunks files with one policy. ``put`` a file, ``take`` the document of the first one not taken yet.
 
-    here: how many files are chunked in this process, when they are taken, before one is started. Not thread-safe.
+    here: how many files are chunked in this process, when they are taken, before one is started. stop: what ends a wait
+    for the other process at once. Not thread-safe.
     """
 
-    def __init__(self, policy: ChunkPolicy, here: float = math.inf) -> None:
+    def __init__(self, policy: ChunkPolicy, here: float = math.inf, stop: StopSignal | None = None) -> None:
         self._policy = policy
+        self._stop = stop or StopSignal()
         self._here = here
         self._put = 0
         self._process: ChunkProcess | None = None
@@ -63,7 +70,7 @@ class Chunker:
         """Begin with a file. path: relative, POSIX."""
         self._put += 1
         if self._put > self._here and self._process is None:
-            self._process = ChunkProcess.start(self._policy)
+            self._process = ChunkProcess.start(self._policy, self._stop)
             self._here = math.inf
         self._waiting.append((path, data, self._process is not None))
         self._bytes += len(data)
@@ -83,21 +90,37 @@ class Chunker:
             self._process.close()
 
 
-def chunker(policy: ChunkPolicy, files: int) -> Chunker:
+def chunker(policy: ChunkPolicy, files: int, stop: StopSignal) -> Chunker:
     """A chunker for at most so many files; to be closed."""
-    return Chunker(policy, HERE_FILES if files >= WORTH_FILES else math.inf)
+    return Chunker(policy, HERE_FILES if files >= WORTH_FILES else math.inf, stop)
 
 
 class ChunkProcess:
-    """The other process. Once it has failed it answers None to everything."""
+    """The other process. Once it has failed it answers None to everything.
 
-    def __init__(self, process: subprocess.Popen[bytes], connection: Connection) -> None:
+    One that neither takes nor gives anything for patience_s (it was stopped, or the machine is out of memory) is
+    killed, and so is one that is waited for when stop is set: that alone ends a call on its connection.
+    """
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        connection: Connection,
+        stop: StopSignal,
+        patience_s: float = PATIENCE_SECONDS,
+    ) -> None:
         self._process = process
         self._connection = connection
+        self._stop = stop
+        self._patience_s = patience_s
         self._lost = False
+        self._closed = threading.Event()
+        self._waiting_since = math.inf
+        self._watch = threading.Thread(target=self._attend, name="chunking", daemon=True)
+        self._watch.start()
 
     @classmethod
-    def start(cls, policy: ChunkPolicy) -> ChunkProcess | None:
+    def start(cls, policy: ChunkPolicy, stop: StopSignal) -> ChunkProcess | None:
         """A new process, None where none can be started."""
         ours, theirs = socketpair()
         command = [sys.executable, "-P", "-m", "markdown_rag.indexing.chunker", str(theirs.fileno())]
@@ -118,7 +141,7 @@ class ChunkProcess:
             return None
         finally:
             theirs.close()
-        started = cls(process, Connection(ours.detach()))
+        started = cls(process, Connection(ours.detach()), stop)
         started._send(policy)
         return started
 
@@ -131,7 +154,8 @@ class ChunkProcess:
         if self._lost:
             return None
         try:
-            document: Document | Undecodable = self._connection.recv()
+            with self._exchange():
+                document: Document | Undecodable = self._connection.recv()
         except (OSError, EOFError) as error:
             self._lose(error)
             return None
@@ -140,7 +164,8 @@ class ChunkProcess:
     def _send(self, message: object) -> None:
         if not self._lost:
             try:
-                self._connection.send(message)
+                with self._exchange():
+                    self._connection.send(message)
             except OSError as error:
                 self._lose(error)
 
@@ -148,8 +173,26 @@ class ChunkProcess:
         log.warning("the chunking process ended, going on without it: %s", error or type(error).__name__)
         self._lost = True
 
+    @contextlib.contextmanager
+    def _exchange(self) -> Iterator[None]:
+        self._waiting_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waiting_since = math.inf
+
+    def _attend(self) -> None:
+        """Kill the process when it is waited for in vain."""
+        while not self._closed.wait(LOOK_SECONDS):
+            waited = time.monotonic() - self._waiting_since
+            if waited > self._patience_s or (waited > 0 and self._stop.stopped):
+                self._process.kill()
+                return
+
     def close(self) -> None:
         """End it, whatever it is doing."""
+        self._closed.set()
+        self._watch.join()
         self._connection.close()
         self._process.kill()
         self._process.wait()

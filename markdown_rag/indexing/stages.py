@@ -102,7 +102,7 @@ class Reader:
         """Batches of about limit chunks (a larger file is a batch of its own) and at most BATCH_FILES files."""
         batch, room = Batch(), min(FIRST_BATCH, limit)
         started = self.context.clock.monotonic()
-        with closing(chunker(self.policy, len(works))) as documents:
+        with closing(chunker(self.policy, len(works), self.context.stop)) as documents:
             for opened in self._opened(works, documents):
                 self._add(batch, opened, documents)
                 if batch.chunks >= room or batch.files >= BATCH_FILES:

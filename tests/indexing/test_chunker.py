@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import closing
 
 import psutil
 import pytest
 
+from markdown_rag.clock import StopSignal
 from markdown_rag.indexing.chunker import HERE_FILES, WORTH_FILES, Chunker, chunker
 from markdown_rag.markdown.chunking import ChunkPolicy
 from markdown_rag.markdown.documents import to_document
@@ -62,6 +64,19 @@ def test_a_process_that_dies_costs_time_only(apart: Chunker) -> None:
     assert documents(apart) == expected()
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs signals")
+def test_a_process_that_hangs_is_given_up_when_the_run_is_stopped_or_patience_ends() -> None:
+    stop = StopSignal()
+    stop.stop()
+    for signalled, patience_s in ((stop, 60.0), (StopSignal(), 0.0)):
+        with closing(Chunker(POLICY, here=0, stop=StopSignal())) as made:
+            made.put(*FILES[0])
+            assert made.take() == expected()[0]
+            child().suspend()
+            made._process._stop, made._process._patience_s = signalled, patience_s
+            assert documents(made) == expected()
+
+
 def test_large_files_in_both_directions_do_not_block_each_other(apart: Chunker) -> None:
     data = b"words and more words in a line\n\n" * 4_000
     for number in range(12):
@@ -78,7 +93,7 @@ def test_nothing_is_left_of_the_process_when_a_run_ends(apart: Chunker) -> None:
 
 @pytest.mark.parametrize("files", [WORTH_FILES - 1, WORTH_FILES])
 def test_few_files_start_no_process(files: int) -> None:
-    with closing(chunker(POLICY, files)) as made:
+    with closing(chunker(POLICY, files, StopSignal())) as made:
         for _ in range(HERE_FILES):
             made.put("a.md", b"# One\n\nWords.\n")
             made.take()
