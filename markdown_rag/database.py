@@ -1,7 +1,7 @@
 """SQLite files of the state directory: what can be lost without harm.
 
 One function opens a file: WAL, a bounded wait for locks, named migrations applied once and remembered. A file that
-is damaged is set aside (never deleted) and made anew: losing it costs a rescan or a call, nothing else (D2).
+is damaged is set aside (never deleted) and made anew: losing it costs a rescan or a call, nothing else.
 """
 
 from __future__ import annotations

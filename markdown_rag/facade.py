@@ -1,4 +1,4 @@
-"""What the edges can ask for: one interface, spoken by the MCP server, the shell and the service alike (D14).
+"""What the edges can ask for: one interface, spoken by the MCP server, the shell and the service alike.
 
 Calls are values, answers are JSON objects, so the same interface works inside a process and across one. Every method
 blocks, is bounded in time, may be called from any thread, and raises only FastRagError.

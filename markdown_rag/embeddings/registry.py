@@ -51,7 +51,7 @@ class Provider:
         return ModelCard(self.name, model, settings.dimension or dimensions.get(model, 0))
 
     def card_of_server(self, settings: EmbeddingSettings) -> ModelCard:
-        """The model behind an address. One that nobody named is whatever that server has: no other server's (P31)."""
+        """The model behind an address. One that nobody named is whatever that server has: no other server's."""
         server = hashlib.sha256(settings.base_url.rstrip("/").lower().encode()).hexdigest()[:8]
         return ModelCard(self.name, settings.model or f"{self.model}@{server}", settings.dimension)
 

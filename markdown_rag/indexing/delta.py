@@ -1,6 +1,6 @@
 """What an index run has to do, decided from values: catalog, walk and remembered stats in, a delta out. Pure.
 
-The collection is the truth (D2): a file is unchanged only if the catalog holds its bytes' hash under the present
+The collection is the truth: a file is unchanged only if the catalog holds its bytes' hash under the present
 chunking policy, and a remembered stat merely saves reading the bytes again (I8). Deleted is only what was looked for
 and not there (I2).
 """
@@ -16,7 +16,7 @@ from markdown_rag.indexing.scan import ScanResult, Seen
 from markdown_rag.indexing.statcache import Noted
 from markdown_rag.store.base import FileEntry
 
-GUARD_FILES = 20  # up to this many deletions need no confirmation (design I2)
+GUARD_FILES = 20  # up to this many deletions need no confirmation (I2)
 _NAMED = 10
 
 

@@ -1,4 +1,4 @@
-"""Read a file once: a path in, its bytes with the stat that belongs to them out (design I5).
+"""Read a file once: a path in, its bytes with the stat that belongs to them out (I5).
 
 Bytes and stat come from one open handle, stat before and after. What changed in between is read once more, then left
 for the next run. A path is opened without following a link and without waiting for a FIFO; a file that is not the one

@@ -2,7 +2,7 @@
 
 Guarantees: nothing outside the workspace is listed, links are named and never followed, special files are never opened,
 and an error never looks like an absence: what could not be read stands in ``unreadable``, and nothing under it may be
-taken for deleted (design I2). One ``lstat`` a markdown file, none for the rest; no file is opened but ``.gitignore``.
+taken for deleted (I2). One ``lstat`` a markdown file, none for the rest; no file is opened but ``.gitignore``.
 """
 
 from __future__ import annotations

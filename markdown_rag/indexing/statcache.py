@@ -1,4 +1,4 @@
-"""What this machine remembers between index runs. All of it can be lost: the next run reads files again, no more (D2).
+"""What this machine remembers between index runs. All of it can be lost: the next run reads files again, no more.
 
 *Stats*: under which stamp a file had which hash, and why a file has no rows. *Intents*: generations that a run was
 about to write; what is left of one after a crash is removed by the next run. *Sweeps*: whether the rows of a workspace
@@ -39,7 +39,7 @@ MIGRATIONS = (
     "ALTER TABLE intents ADD COLUMN run TEXT NOT NULL DEFAULT ''",
 )
 
-RACY_NS = 2_000_000_000  # FAT keeps even seconds; nothing in use is coarser (design I6, git's racy-git.adoc)
+RACY_NS = 2_000_000_000  # FAT keeps even seconds; nothing in use is coarser (I6, git's racy-git.adoc)
 _IN_SCOPE = "workspace = ? AND (? = '' OR path = ? OR (path >= ? AND path < ?))"
 _LOAD = (
     "SELECT path, size, mtime_ns, ctime_ns, inode, taken_ns, file_hash, policy, skip_kind, skip_reason"  # noqa: S608

@@ -1,4 +1,4 @@
-"""The vector that is stored for a chunk: part of the chunk's own, part of its document's (facts: docs/decisions). Pure.
+"""The vector that is stored for a chunk: part of the chunk's own, part of its document's (docs/decisions/0005). Pure.
 
 D = normalise(sum of the file's chunk vectors); stored = (1 - w) c + w D, not normalised, so that the inner product with
 a query is (1 - w) cos(query, chunk) + w cos(query, document).

@@ -1,6 +1,6 @@
 """Text becomes the spans that hold no words: data URIs and runs without blanks.
 
-Long ones are not stored at all (design: I11 names them in the report); shorter ones stay in the text, but are neither
+Long ones are not stored at all (I11: the report names them); shorter ones stay in the text, but are neither
 embedded nor searched.
 """
 

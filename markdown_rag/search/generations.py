@@ -1,4 +1,4 @@
-"""Which generation of a file an answer may show (D3, I3). Pure.
+"""Which generation of a file an answer may show (I3, docs/decisions/0004). Pure.
 
 Facts this rests on: a generation is committed by its ``ord == 0`` row, which is written last; an older generation is
 removed only after a newer one is committed. So the newest committed generation is always whole, rows newer than it

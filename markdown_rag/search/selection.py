@@ -1,7 +1,7 @@
 """Filters become the files that meet them: a catalog's snapshot in, a Where out that every engine applies exactly.
 
 Tags and properties are judged here, over the catalog in memory, and handed to the engine as a list of files: k results
-whenever k exist, on every engine, at the price of a scope (D15). Folders and files to search or to leave out become
+whenever k exist, on every engine, at the price of a scope. Folders and files to search or to leave out become
 ranges. What no file has is answered with the nearest that some file has. Pure.
 """
 

@@ -1,6 +1,6 @@
 """Rows at rest: what a store takes, gives and promises. Every implementation passes tests/store/test_contract.py.
 
-A *record* is a stored chunk with its vector. Rows are written in generations (design I3): all rows of a file's new
+A *record* is a stored chunk with its vector. Rows are written in generations (I3): all rows of a file's new
 version go in, the row with ``ord == 0`` last; that row commits the generation. Rows are never changed, only added
 and deleted by id.
 """
@@ -29,7 +29,7 @@ def record_id(workspace: str, path: str, gen: int, ord_: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One row (design §5). vector: float32, the model's dimension, (chunk + document) / 2, not normalised.
+    """One row (docs/storage-format.md). vector: float32, the model's dimension, (chunk + document) / 2, not normalised.
 
     text is exactly the file's span (decoded, newlines as LF); lines are 1-based and inclusive; bytes are offsets in
     the file, end exclusive. properties is a JSON object. links: of the whole file, packed (markdown/edges.py), on its

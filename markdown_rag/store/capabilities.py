@@ -89,7 +89,7 @@ def _plain(version: str) -> tuple[int, ...]:
 
 
 def indexes(capabilities: Capabilities) -> tuple[Index, ...]:
-    """The indexes of a collection (D5), the vector's first."""
+    """The indexes of a collection (docs/milvus-setup.md), the vector's first."""
     row = profile(capabilities)
     found = [Index("vector", row.vector_index, "IP", {"nlist": NLIST} if row.vector_index == "IVF_FLAT" else {})]
     if row.name_index is not None:
@@ -106,5 +106,5 @@ def vector_search(capabilities: Capabilities) -> dict[str, Any]:
 
 
 def analyzer(capabilities: Capabilities) -> dict[str, Any]:
-    """Our tokens are words joined by blanks: these tokenizers see the same ones (D6)."""
+    """Our tokens are words joined by blanks: these tokenizers see the same ones (docs/decisions/0003)."""
     return {"tokenizer": profile(capabilities).tokenizer}

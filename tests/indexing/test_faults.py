@@ -82,9 +82,6 @@ def broken(_operation: str, _ids: Sequence[str]) -> None:
     raise StoreUnavailable("The store is away.")
 
 
-# peer A3, A13, P33
-
-
 @pytest.mark.parametrize("name", INJECTIONS)
 def test_a_file_name_harms_only_itself(bench: Bench, name: str) -> None:
     path = name if name.endswith(".md") else name + ".md"
@@ -97,9 +94,6 @@ def test_a_file_name_harms_only_itself(bench: Bench, name: str) -> None:
     (bench.root / path.replace("/", "_")).unlink()
     bench.run()
     assert list(bench.rows()) == ["bystander.md"]
-
-
-# peer A4, A11: two agents, each with its own state, one store
 
 
 def test_two_agents_with_states_of_their_own_double_nothing(bench: Bench, tmp_path: Path) -> None:
@@ -133,9 +127,6 @@ def test_a_lost_or_damaged_state_costs_a_rescan_and_no_more(bench: Bench, harm: 
     check(bench)
 
 
-# peer A5, P13: another machine's rows
-
-
 def test_rows_of_another_workspace_are_never_judged_by_this_disk(bench: Bench, tmp_path: Path) -> None:
     theirs = Bench(tmp_path / "theirs", tmp_path / "state2", store=bench.store)
     theirs.note("a.md")
@@ -146,9 +137,6 @@ def test_rows_of_another_workspace_are_never_judged_by_this_disk(bench: Bench, t
     bench.run(verify=True)
     assert list(theirs.rows()) == ["a.md"]
     theirs.close()
-
-
-# peer A6, P13
 
 
 def test_a_folder_that_cannot_be_read_keeps_its_rows(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -175,9 +163,6 @@ def test_a_folder_that_cannot_be_read_keeps_its_rows(tmp_path_factory: pytest.Te
     bench.close()
 
 
-# peer A7
-
-
 def test_an_index_cleared_by_somebody_else_is_repaired_by_the_next_run(bench: Bench, tmp_path: Path) -> None:
     bench.note("a.md")
     bench.run()
@@ -188,9 +173,6 @@ def test_an_index_cleared_by_somebody_else_is_repaired_by_the_next_run(bench: Be
     assert bench.run().new == 1
     assert bench.embedder.sent == []
     check(bench)
-
-
-# peer A8
 
 
 def test_a_failed_edit_leaves_the_old_text_and_undoing_it_finds_it(bench: Bench) -> None:
@@ -210,9 +192,6 @@ def test_a_failed_edit_leaves_the_old_text_and_undoing_it_finds_it(bench: Bench)
     check(bench)
 
 
-# peer A9
-
-
 def test_a_file_edited_while_it_is_embedded_is_indexed_again_in_its_last_form(bench: Bench) -> None:
     bench.note("a.md", "first")
 
@@ -225,9 +204,6 @@ def test_a_file_edited_while_it_is_embedded_is_indexed_again_in_its_last_form(be
     assert "first" in bench.rows()["a.md"][0]
     assert bench.run().modified == 1
     check(bench)
-
-
-# peer A10, P21
 
 
 def test_rows_left_by_a_crash_before_the_commit_are_removed_by_the_next_run(
@@ -329,9 +305,6 @@ def test_an_intent_whose_commit_was_reached_is_kept(bench: Bench) -> None:
     assert bench.cache.unfinished(Scope(bench.workspace), bench.store.collection) == []
 
 
-# peer A12, P22, I12
-
-
 def test_one_bad_file_stops_nobody(bench: Bench) -> None:
     os.symlink("nowhere.md", bench.root / "dangling.md")
     os.mkfifo(bench.root / "pipe.md")
@@ -368,9 +341,6 @@ def test_a_row_the_store_refuses_fails_its_file_only(failing: tuple[Bench, Faili
     store.fails = lambda _operation, _ids: None
     assert bench.run().modified == 1
     check(bench)
-
-
-# peer A14, P23
 
 
 def test_what_was_embedded_before_a_failure_is_kept_and_stored_next_time(tmp_path: Path) -> None:
@@ -415,18 +385,12 @@ def test_a_refused_text_fails_its_file_which_keeps_its_old_rows_and_is_tried_aga
     check(bench)
 
 
-# peer A16, P47
-
-
 @pytest.mark.parametrize(
     "text", ["The guest wifi password is hunter2zebra.", "# Only a title\n", "\ud55c\uad6d\uc5b4", "x"]
 )
 def test_a_short_note_is_never_dropped(bench: Bench, text: str) -> None:
     bench.write("a.md", text)
     assert bench.run().inserted == 1
-
-
-# peer A19, I6
 
 
 def test_an_edit_with_the_same_size_and_time_is_seen(bench: Bench) -> None:
@@ -448,9 +412,6 @@ def test_verify_trusts_no_stat(bench: Bench) -> None:
     check(bench)
 
 
-# peer B5, P67
-
-
 def test_nothing_outside_the_workspace_is_ever_read(bench: Bench, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -461,9 +422,6 @@ def test_nothing_outside_the_workspace_is_ever_read(bench: Bench, tmp_path: Path
     bench.run()
     assert list(bench.rows()) == ["a.md"]
     assert not any("cormorant" in text for text in bench.embedder.sent)
-
-
-# peer B6
 
 
 def test_a_linked_root_and_a_linked_folder_are_the_same_documents(bench: Bench, tmp_path: Path) -> None:
@@ -480,17 +438,11 @@ def test_a_linked_root_and_a_linked_folder_are_the_same_documents(bench: Bench, 
     again.close()
 
 
-# peer B12, B13
-
-
 def test_a_report_names_some_files_and_counts_all(bench: Bench) -> None:
     for i in range(70):
         bench.note(f"{i:02}.md")
     report = bench.run()
     assert (report.new, report.inserted, len(report.files)) == (70, 70, 50)
-
-
-# P41
 
 
 def test_names_in_both_unicode_forms_are_two_files_and_stay_so(bench: Bench) -> None:
