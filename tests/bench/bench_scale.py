@@ -118,7 +118,8 @@ def main() -> None:
         from tests.standalone import standalone
 
         server = stack.enter_context(standalone(Path(stack.enter_context(tempfile.TemporaryDirectory())) / "milvus"))
-        pids = [p.pid for p in psutil.process_iter() if "standalone" in " ".join(p.cmdline())]
+        found = psutil.process_iter(["cmdline"])  # None of a process that has just ended
+        pids = [p.pid for p in found if "standalone" in " ".join(p.info["cmdline"] or ())]
         run(options.corpus, url, server.address, pids)
 
 
