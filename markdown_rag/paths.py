@@ -76,6 +76,18 @@ def is_within(path: str, folder: str) -> bool:
     return not folder or path == folder or path.startswith(folder + "/")
 
 
+def printable(path: str) -> str:
+    r"""A path as valid Unicode: undecodable bytes as ``\xNN``."""
+    return path if is_utf8(path) else "".join(_escaped(character) for character in path)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # how Python keeps a byte that is no UTF-8 (PEP 383)
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\u{code:04x}" if 0xD800 <= code <= 0xDFFF else character
+
+
 def names_server(address: str) -> bool:
     """Whether a store's address names a server, of whatever kind, and not a folder."""
     return "://" in address or address.lower().startswith("unix:")

@@ -27,9 +27,6 @@ class EmbeddingSettings:
     api_key: str = field(default="", repr=False)
     threads: int = 1
     timeout_s: float = 60.0
-    batch_size: int = 250
-    concurrent_batches: int = 4
-    batch_delay_ms: int = 0
     project: str = ""
     location: str = "us-central1"
     kept: Path = Path("models")

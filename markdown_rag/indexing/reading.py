@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 from markdown_rag.clock import Clock
 from markdown_rag.indexing.report import ProblemKind
-from markdown_rag.paths import is_utf8
+from markdown_rag.markdown.names import MAX_FILE_BYTES
 
-MAX_FILE_BYTES = 20_000_000  # bounds the memory and the seconds that one file can cost
 _ATTEMPTS = 2
 _INT63 = (1 << 63) - 1  # SQLite's integers are signed, inodes are not
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -121,8 +120,3 @@ def relative_inside(real: str, root: str) -> str | None:
 def lies_inside(folder: str, root: str) -> bool:
     """Whether a folder, links resolved, is still in the root."""
     return relative_inside(os.path.realpath(folder), root) is not None
-
-
-def printable(path: str) -> str:
-    r"""A path as valid Unicode: undecodable bytes as ``\xNN``."""
-    return path if is_utf8(path) else os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -24,10 +24,10 @@ from markdown_rag.indexing.ignore import (
     name_rules,
     parse_gitignore,
 )
-from markdown_rag.indexing.reading import Stamp, printable, reason, relative_inside
+from markdown_rag.indexing.reading import Stamp, reason, relative_inside
 from markdown_rag.indexing.report import Problem, ProblemKind
 from markdown_rag.markdown.names import is_document
-from markdown_rag.paths import Scope, is_utf8, is_within
+from markdown_rag.paths import Scope, is_utf8, is_within, printable
 
 _GITIGNORE = ".gitignore"
 _GITIGNORE_BYTES = 1_000_000  # a longer one is data, not rules

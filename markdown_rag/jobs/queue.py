@@ -115,18 +115,17 @@ class JobQueue:
         self._worker.pass_on_cancel(job)
         return _cancellation(job)
 
-    def wait(self, job_id: str, seconds: float, seen: JobStatus | None = None) -> JobStatus | None:
+    def wait(self, job_id: str, seconds: float) -> JobStatus | None:
         """The job's status when it has ended, or after seconds; None if there is no such job.
 
-        seen: an earlier status; also return as soon as the job has moved on from it. Raises JobError if the queue is
-        closed while the job, one of another process, goes on; StateError.
+        Raises JobError if the queue is closed while the job, one of another process, goes on; StateError.
         """
         deadline = self._clock.monotonic() + seconds
         with self._worker.listening() as event:
             while True:
                 event.clear()
                 status = self.status(job_id)
-                if status is None or status.job.status.ended or (seen is not None and _moved(seen.job, status.job)):
+                if status is None or status.job.status.ended:
                     return status
                 left = deadline - self._clock.monotonic()
                 if left <= 0:
@@ -155,10 +154,6 @@ class JobQueue:
         if not active:
             raise JobError("No index job is queued or running.", "There is nothing to cancel.")
         return active[-1].id
-
-
-def _moved(before: Job, after: Job) -> bool:
-    return before.id != after.id or before.status != after.status or before.progress != after.progress
 
 
 def _submission(decision: Decision, job: Job | None) -> Submission:

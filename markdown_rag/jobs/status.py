@@ -9,6 +9,7 @@ from typing import Any
 from markdown_rag.clock import iso
 from markdown_rag.jobs.admission import obstacle
 from markdown_rag.jobs.job import Job, Status
+from markdown_rag.paths import printable
 
 NO_JOB_MESSAGE = "No indexing jobs found."
 
@@ -44,7 +45,7 @@ def to_status(job: Job, active_jobs: Sequence[Job], now: float) -> dict[str, Any
         "total_files": progress.total_files,
         "processed_chunks": progress.processed_chunks,
         "total_chunks": progress.total_chunks,
-        "target_path": _printable(str(job.request.scope.absolute)),
+        "target_path": printable(str(job.request.scope.absolute)),
         "params": dict(job.request.params),
         "note": _note(job, blocker, active_jobs),
         "result": None if job.result is None else dict(job.result),
@@ -96,11 +97,6 @@ def _stand(job: Job) -> str:
     if job.status is Status.QUEUED:
         return "queued"
     return f"{job.progress.processed_files} of {job.progress.total_files} files done"
-
-
-def _printable(path: str) -> str:
-    """A path whose bytes are not valid Unicode, with "?" where they are not: JSON takes nothing else."""
-    return path.encode("utf-8", "replace").decode("utf-8")
 
 
 def _elapsed(job: Job, now: float) -> float:

@@ -19,13 +19,13 @@ from markdown_rag.library.texts import DiskText, Exact, Row, StoredText, Text
 from markdown_rag.markdown.chunking import ChunkPolicy, Document
 from markdown_rag.markdown.decoding import Undecodable, decode
 from markdown_rag.markdown.documents import to_document
+from markdown_rag.markdown.names import MAX_FILE_BYTES
 from markdown_rag.search.catalog import Catalog
 from markdown_rag.search.disk import Absence, read_file
 from markdown_rag.search.freshness import Freshness, find_passage
 from markdown_rag.search.generations import key_of
 from markdown_rag.store.base import FileEntry, Match, Store, record_id
 
-MAX_BYTES = 20_000_000  # of a file; larger ones are not indexed either
 MIN_TOKENS, MAX_TOKENS = 50, 50_000
 MAX_NEIGHBOURS = 50  # chunks before or after
 
@@ -138,7 +138,7 @@ class Reader:
         """The document's text; None where its file was deleted."""
         if root is None:
             return self._stored(entry, Freshness.REMOTE, "The file is on another machine; this is its indexed text.")
-        data = read_file(root, entry.path, MAX_BYTES)
+        data = read_file(root, entry.path, MAX_FILE_BYTES)
         if data is Absence.GONE:
             return None
         if isinstance(data, Absence):

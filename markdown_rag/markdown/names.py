@@ -1,9 +1,10 @@
-"""Which files hold documents, told by their names alone. Pure."""
+"""Which files hold documents: by their names, and by their size. Pure."""
 
 from __future__ import annotations
 
 EXTENSIONS = (".md", ".markdown", ".mdx")
 EDGE_LIST = "_graph.yaml"
+MAX_FILE_BYTES = 20_000_000  # bounds the memory and the seconds that one file can cost
 _LONGEST = max(map(len, EXTENSIONS))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -187,7 +187,6 @@ class Health:
     address: str
     collection: str
     rows: int
-    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Store(Protocol):

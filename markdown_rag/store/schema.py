@@ -68,7 +68,6 @@ FIELDS: tuple[Field, ...] = (
     Field("links", "VARCHAR", 65_535),
     Field("vector", "FLOAT_VECTOR"),
 )
-FIELD: Mapping[str, Field] = {field.name: field for field in FIELDS}
 
 KEY_FIELDS = ("id", "workspace", "path", "gen", "ord")
 CATALOG_FIELDS = (

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from markdown_rag.indexing.reading import printable
 from markdown_rag.indexing.report import Problem, Report
 from markdown_rag.markdown.chunking import HEADING_JOIN
 from markdown_rag.markdown.lexical import analyze
+from markdown_rag.paths import printable
 from markdown_rag.store.base import Match, Where
 
 from .parts import Bench

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from markdown_rag.clock import SystemClock
-from markdown_rag.indexing.reading import MAX_FILE_BYTES, NotRead, Reading, Stamp, open_and_read
+from markdown_rag.indexing.reading import NotRead, Reading, Stamp, open_and_read
+from markdown_rag.markdown.names import MAX_FILE_BYTES
 
 CLOCK = SystemClock()
 

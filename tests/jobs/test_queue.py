@@ -254,17 +254,6 @@ def test_waiting_ends_with_the_job_though_the_limit_is_far(opened: Open, ask) ->
     assert [job.status for job in seen] == [Status.SUCCEEDED]
 
 
-def test_waiting_from_a_seen_status_ends_when_the_figures_move(opened: Open, ask) -> None:
-    work = Work()
-    jobs = opened(work)
-    job_id = jobs.submit(ask()).job.id
-    work.next()
-    seen = jobs.status(job_id)
-    work.go.set()
-    moved = jobs.wait(job_id, BOUND, seen)
-    assert moved.job.progress.processed_files == 40
-
-
 def test_waiting_gives_up_after_its_time_and_answers_with_what_is(opened: Open, ask) -> None:
     work = Work()
     clock = ManualClock()
