@@ -6,12 +6,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from markdown_rag.clock import iso
 from markdown_rag.facade import Json
 from markdown_rag.jobs.job import Job, Status
-from markdown_rag.library.passages import passage_id
+from markdown_rag.library.passages import file_digest, passage_id
 from markdown_rag.workspaces import Searched
 
 if TYPE_CHECKING:
@@ -24,12 +23,11 @@ if TYPE_CHECKING:
 
 MIN_TOKENS = 200
 NAMES = 20
-HEADING_JOIN = " › "
 
 
 def document_uri(workspace: str, path: str) -> str:
-    """The resource that holds a whole document."""
-    return f"docs://{quote(workspace, safe='')}/{quote(path.encode('utf-8', 'surrogateescape'))}"
+    """The resource that holds a whole document, by the part of its passages' ids that stands for the file."""
+    return f"docs://{file_digest(workspace, path)}"
 
 
 def search_answer(
@@ -41,6 +39,7 @@ def search_answer(
         "searched": searched.label + (f", scope {answer.where.scope}" if answer.where.scope else ""),
         "files": answer.total_files,
         "chunks": answer.total_chunks,
+        "more": answer.more,
     }
     notes = [answer.empty.message] if answer.empty else []
     notes += [note for note in (answer.degraded, *answer.notes) if note]
@@ -52,6 +51,14 @@ def search_answer(
     if active:
         found["indexed_percent"] = active[0].progress.percent
     return found
+
+
+def marked(found: Json, degraded: str) -> Json:
+    """The same answer with one more reason why it is not the best there could be; "" for none."""
+    if not degraded:
+        return found
+    said = {name: " ".join(filter(None, (degraded, found.get(name)))) for name in ("note", "degraded")}
+    return {**found, **said}
 
 
 def _under_way(job: Job) -> str:
@@ -69,21 +76,22 @@ def hit_answer(hit: Hit, *, explain: bool = False) -> Json:
     shown: Json = {
         "id": passage_id(hit.workspace, hit.path, hit.ord, hit.text_hash),
         "path": hit.absolute or hit.path,
-        "workspace": hit.workspace,
+        "workspace": "" if hit.absolute else hit.workspace,
         "title": hit.title,
         "heading": hit.heading_path,
         "lines": f"{hit.excerpt_start_line}-{hit.excerpt_end_line}",
-        "chunk_lines": f"{hit.start_line}-{hit.end_line}",
         "moved_from": f"{hit.indexed_line}-{hit.indexed_line + hit.end_line - hit.start_line}" if moved else "",
-        "score": round(hit.score, 4),
+        "score": round(hit.score, 3),
         "freshness": hit.freshness.value,
         "tags": list(hit.tags),
         "aliases": list(hit.aliases),
         "uri": document_uri(hit.workspace, hit.path),
         "text": hit.excerpt,
+        "same_in": list(hit.same_in[:NAMES]),
     }
     if explain:
         shown["parts"] = {name: round(value, 4) for name, value in hit.parts.items()}
+        shown["chunk_lines"] = f"{hit.start_line}-{hit.end_line}"
         shown["bytes"] = [hit.start_byte, hit.end_byte]
     return _without_blanks(shown)
 
@@ -145,6 +153,8 @@ def broken_link(link: Link) -> Json:
 
 def read_answer(answer: ReadAnswer, root: Path | None, tokens: Callable[[str], int]) -> Json:
     """Text with what is to be known of it. root: of its workspace on this machine."""
+    from markdown_rag.markdown.chunking import HEADING_JOIN  # noqa: PLC0415 - whoever has an answer has loaded it
+
     entry, proof = answer.entry, answer.proof
     shown: Json = {
         "path": str(root / entry.path) if root else entry.path,

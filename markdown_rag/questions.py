@@ -18,6 +18,7 @@ from markdown_rag.citing import (
     linked_answer,
     links_answer,
     list_answer,
+    marked,
     read_answer,
     required_answer,
     search_answer,
@@ -30,8 +31,9 @@ from markdown_rag.paths import Workspace, is_within
 from markdown_rag.policies import chunk_policy
 from markdown_rag.reading import Reading
 from markdown_rag.settings import Settings
+from markdown_rag.succession import Answering, Succession
 from markdown_rag.wiring import Parts
-from markdown_rag.workspaces import Searched, within_searched
+from markdown_rag.workspaces import Searched, widened, within_searched
 
 if TYPE_CHECKING:
     from markdown_rag.library.passages import Continuation, PassageId
@@ -65,13 +67,34 @@ class Questions:
         self._parts = parts
         self._settings = settings
         self._searched = searched
+        self._succession: Succession = parts.once("succession", lambda: Succession(parts))
+
+    def _answering(self, workspace: str) -> Answering:
+        """The collection that answers about a workspace as the call names it."""
+        return self._succession.answering(lambda reading: self._searched(workspace, reading))
+
+    def meant(self, workspace: str) -> Searched:
+        """The workspaces that a name means, in whichever index they are."""
+        return self._searched(workspace, self._answering(workspace).reading)
+
+    def _reading_with(self, workspace: str, named: PassageId | Continuation | None) -> Reading:
+        """The collection that answers, or the one whose document an id names."""
+        from markdown_rag.library.finding import by_digest
+
+        reading = self._answering(workspace).reading
+        if named is None:
+            return reading
+        others = [each for each in self._succession.former() if each is not reading]
+        holding = (each for each in (reading, *others) if by_digest(each.catalog.snapshot(), named.file))
+        return next(holding, reading)
 
     def search(self, call: SearchCall) -> Json:
         """Ranked, bounded, cited passages."""
         from markdown_rag.search.answer import Mode, SearchRequest
         from markdown_rag.search.selection import explain_nothing
 
-        reading = self._parts.reading
+        answering = self._answering(call.workspace)
+        reading = answering.reading
         asked = self._asked(reading, call, call.scope_path)
         per_file = 0 if call.every_passage else self._settings.dedup_max_per_file
         request = SearchRequest(call.query, call.k, asked.where, per_file, Mode(call.mode), call.diverse)
@@ -80,7 +103,7 @@ class Questions:
             answer = replace(answer, empty=replace(answer.empty, message=reason))
         added = self._added(reading, asked, request, answer.hits, call.expand)
         active = self._jobs_of(asked.searched)
-        found = search_answer(answer, asked.searched, active, explain=call.explain, added=added)
+        found = marked(search_answer(answer, asked.searched, active, explain=call.explain, added=added), answering.note)
         return bounded(found, "hits", call.max_tokens) if call.max_tokens else found
 
     def _added(
@@ -115,7 +138,7 @@ class Questions:
 
     def places(self, call: SearchCall) -> list[tuple[Searched, str]]:
         """The places a search looks into: workspaces, and a folder or file in them ("" for all)."""
-        searched = self._searched(call.workspace, self._parts.reading)
+        searched = self.meant(call.workspace)
         return self._resolved(call.scope_path, searched) or [(searched, "")]
 
     def read(self, call: ReadCall) -> Json:
@@ -124,13 +147,13 @@ class Questions:
         from markdown_rag.library.reader import ReadRequest
         from markdown_rag.markdown.tokens import count
 
-        reading = self._parts.reading
         passage, continuation = parse_id(call.id), parse_continuation(call.continue_from)
+        reading = self._reading_with(call.workspace, passage or continuation)
         if (call.id and not passage) or (call.continue_from and not continuation):
             raise InputError("That is no id or continuation.", "Pass one as an answer gave it, or a path.")
         request = ReadRequest(
             entry=self._document(reading, call, passage or continuation),
-            passage=None if continuation else passage,
+            passage=None if continuation or (passage and not passage.text) else passage,
             continuation=continuation,
             heading=call.heading,
             lines=call.lines,
@@ -149,7 +172,7 @@ class Questions:
 
         if call.direction not in DIRECTIONS:
             raise InputError(f"direction: {call.direction!r} is not known.", f"Use {', '.join(DIRECTIONS)}.")
-        reading = self._parts.reading
+        reading = self._answering(call.workspace).reading
         entry = self._document(reading, call, None)
         snapshot = reading.catalog.snapshot((entry.workspace,))
         graph = reading.links.graph(entry.workspace, snapshot)
@@ -194,7 +217,7 @@ class Questions:
         """What is indexed, by folder, and what was left out."""
         from markdown_rag.library.listing import page_of, room
 
-        reading = self._parts.reading
+        reading = self._answering(call.workspace).reading
         asked = self._asked(reading, call, (call.path,))
         ids = {entry.workspace for entry in asked.snapshot.select(asked.everything)}
         if len(asked.searched.ids) != 1 and len(ids) != 1:
@@ -224,7 +247,7 @@ class Questions:
 
         searched = self._searched(call.workspace, reading)
         inside = self._resolved(scopes, searched)
-        searched = _widened(searched, [other for other, _ in inside])
+        searched = widened(searched, [other for other, _ in inside])
         outside = self._resolved(call.exclude_path, searched)
         if any(not path and other.ids == searched.ids for other, path in outside):
             raise InputError("exclude_path leaves out everything.", "Name a folder or file inside the workspace.")
@@ -267,15 +290,6 @@ class Questions:
 
     def _jobs_of(self, searched: Searched) -> list[Job]:
         return [job for job in self._parts.queue.active() if concerns(job, searched)]
-
-
-def _widened(searched: Searched, named: Sequence[Searched]) -> Searched:
-    """What is searched when scopes name workspaces themselves: who names a place means it."""
-    if all(other.ids == searched.ids for other in named):
-        return searched
-    ids = dict.fromkeys(id_ for other in named for id_ in other.ids)
-    every = any(not other.ids for other in named)
-    return Searched(() if every else tuple(ids), ", ".join(dict.fromkeys(other.label for other in named)))
 
 
 def concerns(job: Job, searched: Searched) -> bool:

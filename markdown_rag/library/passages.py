@@ -11,12 +11,15 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-_SHAPE = re.compile(r"([0-9a-f]{12})-(\d{1,9})-([0-9a-f]{8})")
+_SHAPE = re.compile(r"(?:docs://)?([0-9a-f]{12})(?:-(\d{1,9})-([0-9a-f]{8}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class PassageId:
-    """An id's parts. file: of workspace and path; ord: the position it had; text: start of the text's hash."""
+    """An id's parts.
+
+    file: of workspace and path. ord: the position it had. text: start of the text's hash, "" for the whole document.
+    """
 
     file: str
     ord: int
@@ -34,9 +37,9 @@ def passage_id(workspace: str, path: str, ord_: int, text_hash: str) -> str:
 
 
 def parse_id(given: str) -> PassageId | None:
-    """The parts of an id, None for what is none."""
+    """The parts of a passage's id, or of a document's alone; None for what is neither."""
     found = _SHAPE.fullmatch(given.strip().lower())
-    return PassageId(found[1], int(found[2]), found[3]) if found else None
+    return PassageId(found[1], int(found[2] or 0), found[3] or "") if found else None
 
 
 @dataclass(frozen=True, slots=True)

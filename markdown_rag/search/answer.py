@@ -41,7 +41,8 @@ class Hit:
 
     path: relative to its workspace; absolute: on this machine, "" where the workspace is elsewhere. heading_path:
     "A › B". start_line, end_line: the chunk in the file; the excerpt's own lines beside them; all 1-based, inclusive,
-    and where the text stands now if it moved; indexed_line: where the chunk began when it was indexed.
+    and where the text stands now if it moved; indexed_line: where the chunk began when it was indexed. same_in:
+    paths whose passages say the same and are not shown, each with how (copies.Kind).
     start_byte, end_byte: the chunk in the file, end exclusive. score: 0 to 1, comparable between queries. parts: what
     it and the order are made of (coverage, similarity, and the ranking's lexical, dense, title and order).
     """
@@ -69,6 +70,7 @@ class Hit:
     parts: Mapping[str, float]
     freshness: Freshness
     indexed_line: int
+    same_in: tuple[str, ...] = ()
 
 
 class EmptyReason(StrEnum):

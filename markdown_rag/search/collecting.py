@@ -7,12 +7,13 @@ changes, and an end: every further round asks for more or finds something.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from markdown_rag.search import ranking
 from markdown_rag.search.candidates import one_workspace_a_file, settled
 from markdown_rag.search.catalog import Catalog
+from markdown_rag.search.copies import Copy, likeness
 from markdown_rag.search.generations import FileKey, key_of
 from markdown_rag.search.hits import Places
 from markdown_rag.search.legs import Legs
@@ -23,14 +24,21 @@ from markdown_rag.search.ranking import Placed
 from markdown_rag.search.relevance import DenseScale, nothing_relevant
 from markdown_rag.store.base import Match, Where
 
+_NAMED = 4  # copies are looked for among so many times the chunks that are shown
+
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Chunks best first. more: there are others behind them. passed_over: what was found where none is relevant."""
+    """Chunks best first.
+
+    more: there are others behind them. passed_over: what was found where none is relevant. copies: what says the same
+    as a chunk and is not shown for it, by the chunk's id.
+    """
 
     placed: list[Placed]
     more: bool
     passed_over: list[Placed] = field(default_factory=list)
+    copies: Mapping[str, Sequence[Copy]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,11 @@ class Collector:
 
     def collect(self, where: Where, k: int) -> Collected:
         """The best k chunks in their final order."""
-        page, asked, limit = _Page(self.policy.per_file), where, self.policy.candidates(k)
+        page, asked, limit = (
+            _Page(self.policy.per_file, k if self.policy.fold_copies else 0),
+            where,
+            self.policy.candidates(k),
+        )
         while True:
             placed, exhausted, relevant = self._round(asked, limit)
             if not relevant and not page.placed:
@@ -54,7 +66,7 @@ class Collector:
             grew = page.add(placed, self.places.identity)
             stuck = not grew and limit >= self.policy.max_candidates
             if len(page.placed) >= k or exhausted or stuck:
-                return Collected(page.placed[:k], more=len(page.placed) > k or not exhausted)
+                return Collected(page.placed[:k], len(page.placed) > k or not exhausted, copies=page.copies)
             # One file may fill both lists however long they are, so files that have all their hits are left out.
             full = page.full_paths(self.catalog.snapshot(where.workspaces).files)
             asked = replace(where, exclude_paths=(*where.exclude_paths, *full))
@@ -74,19 +86,25 @@ def in_turn(answers: Sequence[Collected], policy: SearchPolicy, places: Places, 
     """The best k chunks of the answers to a question's parts, each part in its turn."""
     if len(answers) == 1:
         return answers[0]
-    page = _Page(policy.per_file)
+    page = _Page(policy.per_file, k if policy.fold_copies else 0)
     page.add(take_turns([answer.placed for answer in answers]), places.identity)
     more = len(page.placed) > k or any(answer.more for answer in answers)
     passed_over = [] if page.placed else [item for answer in answers for item in answer.passed_over]
-    return Collected(page.placed[:k], more, passed_over)
+    copies: dict[str, list[Copy]] = {}
+    for known in (page.copies, *(answer.copies for answer in answers)):
+        for id_, found in known.items():
+            copies.setdefault(id_, []).extend(found)
+    return Collected(page.placed[:k], more, passed_over, copies)
 
 
 @dataclass(slots=True)
 class _Page:
-    """Hits as they are gathered over several rounds."""
+    """Hits as they are gathered over several rounds. wanted: how many of them say something of their own, 0 for any."""
 
     per_file: int
+    wanted: int = 0
     placed: list[Placed] = field(default_factory=list)
+    copies: dict[str, list[Copy]] = field(default_factory=dict)
     _counts: Counter[Hashable] = field(default_factory=Counter)
     _ids: set[str] = field(default_factory=set)
 
@@ -99,8 +117,20 @@ class _Page:
                 continue
             self._ids.add(item.match.id)
             self._counts[file] += 1
-            self.placed.append(item)
+            if not self._folded(item):
+                self.placed.append(item)
         return len(self.placed) > before
+
+    def _folded(self, item: Placed) -> bool:
+        """Whether a chunk says the same as one that will be shown, under which it is then named."""
+        if len(self.placed) >= _NAMED * self.wanted:
+            return False
+        for shown in self.placed[: self.wanted]:
+            if kind := likeness(shown.chunk, item.chunk):
+                copy = Copy(item.match.workspace, item.match.path, kind)
+                self.copies.setdefault(shown.match.id, []).append(copy)
+                return True
+        return False
 
     def full_paths(self, files: Iterable[FileKey]) -> list[str]:
         """Paths that need not be searched again: every file of that path, in any workspace, has all its hits."""

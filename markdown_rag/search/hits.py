@@ -46,10 +46,17 @@ class Places:
         return self.absolute(match) or (match.workspace, match.path)
 
 
-def make_hit(item: Placed, places: Places, policy: SearchPolicy, scale: DenseScale, copies: Sequence[Copy] = ()) -> Hit:
-    """The hit of a placed chunk. Reads the file to tell whether it changed. copies: what is not shown for it."""
+def make_hit(
+    item: Placed, places: Places, policy: SearchPolicy, scale: DenseScale, *, copies: Sequence[Copy], first: bool
+) -> Hit:
+    """The hit of a placed chunk. Reads the file to tell whether it changed.
+
+    copies: what is not shown for it. first: it leads the answer, so it is shown at greater length.
+    """
     match = item.match
-    shown = excerpt(match.text, match.start_line, item.weights, policy.excerpt_bytes)
+    shown = excerpt(
+        match.text, match.start_line, item.weights, policy.excerpt_bytes if first else policy.further_excerpt_bytes
+    )
     now = standing(
         places.root(match.workspace),
         match.path,

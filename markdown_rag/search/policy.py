@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from markdown_rag.markdown.names import MAX_FILE_BYTES
+
 MAX_K = 50
 MAX_QUERY_CHARACTERS = 8_000
 
@@ -79,8 +81,10 @@ class SearchPolicy:
     identifier_coordination: bool = True
     floor: float = 0.2
     likeness_cost: float = 0.5
+    fold_copies: bool = True
     excerpt_bytes: int = 700
-    hash_bytes: int = 16 * 1024 * 1024
+    further_excerpt_bytes: int = 350
+    hash_bytes: int = MAX_FILE_BYTES
     threads: int = 8
 
     def candidates(self, k: int) -> int:
@@ -90,7 +94,9 @@ class SearchPolicy:
     def one_leg(self) -> SearchPolicy:
         """The same without the steps that are ours: what a leg alone answers, to compare with."""
         bare = replace(self, title_weight=0.0, exact_name=0.0, opening_weight=0.0, phrase_weight=0.0, second_chunk=0.0)
-        return replace(bare, coordination=0.0, identifier_words=0, messages=False, parts=1, floor=-1.0)
+        return replace(
+            bare, coordination=0.0, identifier_words=0, messages=False, parts=1, floor=-1.0, fold_copies=False
+        )
 
 
 RECIPE = SearchPolicy(

@@ -72,7 +72,12 @@ class Searcher:
         wanted = k * _CHOICE if request.diverse else k
         found = in_turn([one.collect(request.where, wanted) for one in collectors], policy, places, wanted)
         placed = diversify(found.placed, k, policy.likeness_cost) if request.diverse else found.placed
-        hits = tuple(make_hit(item, places, policy, self._scale) for item in placed)
+        hits = tuple(
+            make_hit(
+                item, places, policy, self._scale, copies=found.copies.get(item.match.id, ()), first=item is placed[0]
+            )
+            for item in placed
+        )
         best = max((hit.score for hit in hits), default=self._surest(found.passed_over))
         workspaces = request.where.workspaces
         snapshot = self._catalog.snapshot(workspaces) if hits else self._catalog.fresh(workspaces)

@@ -121,11 +121,11 @@ HIT = _object(
     {
         "id": _text("For read_document; good also after edits."),
         "path": _text("Absolute path here, else relative to its workspace."),
-        "workspace": _text("Whose file it is."),
+        "workspace": _text("Whose file it is, where it is not on this machine."),
         "title": _text("The document's title."),
         "heading": _text("Headings above the passage, outermost first."),
         "lines": _text("First and last line of the excerpt, as in an editor."),
-        "chunk_lines": _text("First and last line of the whole passage."),
+        "chunk_lines": _text("First and last line of the whole passage, with explain."),
         "score": _number("0 to 1, comparable between queries."),
         "moved_from": _text("The lines it stood at when it was indexed, if the file changed since."),
         "freshness": _text(
@@ -150,6 +150,7 @@ SEARCH = _object(
         "searched": _text("What was searched."),
         "files": _integer("Files in what was searched."),
         "chunks": _integer("Chunks in what was searched."),
+        "more": _flag("Whether further hits stand behind the last; a larger k shows them."),
         "note": _text("What limits this answer: why it is empty, degraded, cut or incomplete."),
         "indexed_percent": _number("While a job indexes what was searched: how far it is."),
         "degraded": _text("Why one of the two ways of searching was not used."),

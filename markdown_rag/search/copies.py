@@ -1,0 +1,114 @@
+"""Passages that say the same: copies, translations of one page, versions of one page. Pure.
+
+A chunk is a copy of one that is shown where they share nearly all words, and it holds no word of the query that the
+shown one lacks. Two files are one page in two languages, or two versions, where their paths differ in nothing but a
+language's or a version's name; versions must also share most words. Short texts are alike by chance and are no copies.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from markdown_rag.search.ranking import Ranked
+from markdown_rag.store.base import Match
+
+NEAR = 0.92  # the share of common words from which two texts are one
+VERSION_NEAR = 0.5
+MIN_WORDS = 30  # distinct words; shorter texts are alike by chance
+
+_LANGUAGES = "ar bg bn cs da de el en es fa fi fr he hi hu id it ja ko ms nb nl no pl pt ro ru sv th tr uk vi zh"
+_LANGUAGE = rf"(?:{'|'.join(_LANGUAGES.split())})(?:[-_](?:[a-z]{{2}}|hans|hant))?"
+_VERSION = r"v?\d+(?:\.\d+)+(?:\.x)?|v\d+(?:\.x)?|\d+\.x|latest|next|stable|current"
+_FOLDER = re.compile(rf"(?:(?P<language>{_LANGUAGE})|(?P<version>{_VERSION}))", re.IGNORECASE)
+_SUFFIX = re.compile(rf"(?P<stem>.+)[._](?P<language>{_LANGUAGE})", re.IGNORECASE)
+
+
+class Kind(StrEnum):
+    """How a passage that is not shown is like the one that is."""
+
+    SAME = "the same text"
+    TRANSLATION = "translation"
+    VERSION = "other version"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A passage that is not shown for its likeness to one that is."""
+
+    workspace: str
+    path: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A path without what names a language or a version, and those names, "" where it has none.
+
+    suffixed: the language is part of the file's name; then the page without one is the original.
+    """
+
+    name: str
+    language: str
+    version: str
+    suffixed: bool
+
+    def is_translation_of(self, other: Page) -> bool:
+        """Whether both are one page in two languages."""
+        if self.name != other.name or self.language == other.language or self.version != other.version:
+            return False
+        return bool(self.language and other.language) or self.suffixed or other.suffixed
+
+    def is_version_of(self, other: Page) -> bool:
+        """Whether both are one page of two versions."""
+        return self.name == other.name and bool(self.version and other.version) and self.version != other.version
+
+
+@lru_cache(maxsize=4_096)
+def page_of(path: str) -> Page:
+    """The page a relative path is a translation or a version of."""
+    *folders, file = path.split("/")
+    kept, language, version = [], "", ""
+    for folder in folders:
+        found = _FOLDER.fullmatch(folder)
+        if found and found["language"] and not language:
+            language = found["language"].lower()
+        elif found and found["version"] and not version:
+            version = found["version"].lower()
+        else:
+            kept.append(folder)
+    stem, dot, extension = file.rpartition(".")
+    suffixed = _SUFFIX.fullmatch(stem) if not language else None
+    if suffixed:
+        stem, language = suffixed["stem"], suffixed["language"].lower()
+    return Page("/".join([*kept, f"{stem}{dot}{extension}"]), language, version, bool(suffixed))
+
+
+def likeness(shown: Ranked, other: Ranked) -> Kind | None:
+    """How another chunk is like one that is shown; None where it says something of its own."""
+    one, two = shown.candidate.match, other.candidate.match
+    if one.path != two.path and one.workspace == two.workspace:
+        page = page_of(one.path)
+        if page.is_translation_of(page_of(two.path)):
+            return Kind.TRANSLATION
+        if page.is_version_of(page_of(two.path)) and _common(one, two) >= VERSION_NEAR:
+            return Kind.VERSION
+    if not other.candidate.held <= shown.candidate.held:
+        return None
+    return Kind.SAME if _common(one, two) >= NEAR else None
+
+
+def _common(one: Match, other: Match) -> float:
+    """The share of common words of two chunks, 0 for short ones."""
+    mine, theirs = _words(one.lexical), _words(other.lexical)
+    if min(len(mine), len(theirs)) < max(MIN_WORDS, VERSION_NEAR * max(len(mine), len(theirs))):
+        return 0.0
+    common = len(mine & theirs)
+    return common / (len(mine) + len(theirs) - common)
+
+
+@lru_cache(maxsize=256)
+def _words(lexical: str) -> frozenset[str]:
+    return frozenset(lexical.split())

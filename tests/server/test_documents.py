@@ -1,0 +1,246 @@
+"""What an agent can rely on when it looks round: lists in pages, what was left out, links, resources, expansions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import MCPError
+
+from markdown_rag.app import App
+from markdown_rag.facade import ListCall
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def test_a_vault_is_explored_from_its_folders_to_its_documents(talk: Any, vault: Path) -> None:
+    async def conversation(agent: Any) -> None:
+        await agent.index(vault)
+        root, text, _ = await agent.ask("list_documents")
+        assert root["folders"] == [{"path": "backup", "files": 2, "chunks": 2}]
+        (guests,) = root["documents"]
+        assert guests["path"] == "guests.md"
+        assert guests["title"] == "Guests"
+        assert guests["tags"] == ["office"]
+        assert guests["aliases"] == ["visitors"]
+        assert guests["chunks"] == 1
+        assert guests["changed"][:4].isdigit()
+        assert (root["files"], root["chunks"]) == (3, 3)
+        for fact in ("backup/", "2 documents", "guests.md", "Guests", "#office", "alias visitors", guests["changed"]):
+            assert fact in text
+        folder, _, _ = await agent.ask("list_documents", path="backup")
+        assert [each["path"] for each in folder["documents"]] == ["backup/ERR.md", "backup/plan.md"]
+        everything, _, _ = await agent.ask("list_documents", recursive=True, path=str(vault))
+        assert len(everything["documents"]) == 3
+        tagged, _, _ = await agent.ask("list_documents", tags=["office"])
+        assert [each["path"] for each in tagged["documents"]] == ["guests.md"]
+        other, _, _ = await agent.ask("list_documents", exclude_path=["backup"], recursive=True)
+        assert [each["path"] for each in other["documents"]] == ["guests.md"]
+        for wrong, words in (({"tags": ["offices"]}, "the nearest: office"), ({"path": "bakup"}, "'backup'")):
+            found, text, failed = await agent.ask("list_documents", **wrong)
+            assert not failed
+            assert found["documents"] == []
+            assert words in found["note"]
+            assert words in text
+
+    talk(conversation)
+
+
+def test_pages_name_every_document_once_also_while_files_come_and_go(talk: Any, vault: Path) -> None:
+    for number in range(25):
+        write(vault / "many" / f"{number:02}.md", f"# Number {number}\n\nText of number {number}.\n")
+
+    async def conversation(agent: Any) -> None:
+        await agent.index(vault)
+        names: list[str] = []
+        after = ""
+        while True:
+            page, text, _ = await agent.ask("list_documents", path="many", limit=10, after=after)
+            names += [each["path"] for each in page["documents"]]
+            after = page.get("after", "")
+            if not after:
+                break
+            assert f"after={after!r}" in text
+            (vault / names[0]).unlink(missing_ok=True)
+            await agent.index(vault)
+        assert names == [f"many/{number:02}.md" for number in range(25)]
+        small, _, _ = await agent.ask("list_documents", path="many", max_tokens=300)
+        assert 1 <= len(small["documents"]) < 15
+        assert small["after"]
+
+    talk(conversation)
+
+
+def test_what_was_left_out_is_listed_with_the_reason_also_after_a_run_over_a_part(talk: Any, vault: Path) -> None:
+    write(vault / "AGENTS.md", "# Agents\n")
+    write(vault / "build" / "x.md", "# Built\n")
+    write(vault / "empty.md", "\n")
+    (vault / "backup" / "noise.md").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20)
+
+    async def conversation(agent: Any) -> None:
+        await agent.index(vault)
+        found, text, _ = await agent.ask("list_documents")
+        told = found["skipped"]
+        assert told["by_rule"] == {"file AGENTS.md": 1, "folder build": 1}
+        assert told["by_reason"] == {"empty": 1, "not_text": 1}
+        assert {each["path"] for each in told["examples"]} == {"empty.md", "backup/noise.md"}
+        assert "backup/noise.md: binary data" in text
+        write(vault / "backup" / "noise.md", "# Noise\n\nWords now.\n")
+        await agent.index(vault, directory="backup")
+        found, _, _ = await agent.ask("list_documents")
+        assert found["skipped"]["by_reason"] == {"empty": 1}
+        assert found["skipped"]["by_rule"] == told["by_rule"]
+        inside, _, _ = await agent.ask("list_documents", path="backup")
+        assert "examples" not in inside["skipped"]
+
+    talk(conversation)
+
+
+def test_several_workspaces_are_told_apart_before_their_documents(talk: Any, vault: Path, tmp_path: Path) -> None:
+    write(tmp_path / "other" / "wifi.md", "# Wifi\n\nThe other house.\n")
+
+    async def conversation(agent: Any) -> None:
+        await agent.index(vault)
+        await agent.index(tmp_path / "other")
+        found, text, _ = await agent.ask("list_documents", workspace="all")
+        assert {each["path"]: each["files"] for each in found["workspaces"]} == {
+            str(vault): 3,
+            str(tmp_path / "other"): 1,
+        }
+        assert str(tmp_path / "other") in text
+        named, _, _ = await agent.ask("list_documents", workspace=str(tmp_path / "other"))
+        assert [each["path"] for each in named["documents"]] == ["wifi.md"]
+
+    talk(conversation)
+
+
+def test_an_empty_index_says_what_to_do(app: App, talk: Any) -> None:
+    assert app.list_documents(ListCall())["documents"] == []
+
+    async def conversation(agent: Any) -> None:
+        found, _, failed = await agent.ask("list_documents")
+        assert not failed
+        assert "index" in found["note"].lower()
+
+    talk(conversation)
+
+
+@pytest.fixture
+def linked(vault: Path) -> Path:
+    write(
+        vault / "deploy.md",
+        "---\nrequires: [setup, missing.md]\n---\n# Deploy\n\nPush the lever, see [[guests#Wifi]].\n",
+    )
+    write(
+        vault / "lib" / "setup.md", "---\nrequires: [tools]\n---\n# Setup\n\nPlug it in.\n\n![x](pic.png) [[nowhere]]\n"
+    )
+    write(
+        vault / "lib" / "tools.md", "# Tools\n\nA spanner. See [plan](../backup/plan.md) and [agents](../AGENTS.md).\n"
+    )
+    write(vault / "AGENTS.md", "# Agents\n")
+    write(vault / "_graph.yaml", "edges:\n- {source: guests.md, target: backup/plan.md, kind: related}\n")
+    return vault
+
+
+def test_links_are_followed_and_what_is_broken_is_named(app: App, talk: Any, linked: Path) -> None:
+    async def conversation(agent: Any) -> None:
+        await agent.index(linked)
+        found, text, _ = await agent.ask("follow_links", path="deploy", direction="out", hops=2)
+        assert [(each["path"], each["kind"], each["hops"]) for each in found["links"]] == [
+            ("lib/setup.md", "requires", 1),
+            ("guests.md", "wikilink", 1),
+            ("lib/tools.md", "requires", 2),
+            ("backup/plan.md", "related", 2),
+        ]
+        assert found["links"][1]["place"] == "Wifi"
+        assert found["links"][2]["via"] == "lib/setup.md"
+        assert [each["target"] for each in found["broken"]] == ["missing.md"]
+        for fact in ("-> lib/setup.md", "broken: missing.md", "via lib/setup.md"):
+            assert fact in text
+        back, _, _ = await agent.ask("follow_links", path="backup/plan.md", direction="in")
+        assert {each["path"] for each in back["links"]} == {"lib/tools.md", "guests.md"}
+        _, text, failed = await agent.ask("follow_links", path="deploy", direction="up")
+        assert failed
+        assert "out, in, both" in text
+        hits, _, _ = await agent.ask("search_documents", query="edges graph source target", k=20)
+        assert all(not hit["path"].endswith("_graph.yaml") for hit in hits["hits"])
+
+    talk(conversation)
+    from markdown_rag.facade import IndexCall
+
+    audit = app.audit(IndexCall(root=str(linked)))
+    assert audit["ok"]
+    assert {(each["path"], each["target"]) for each in audit["broken_links"]} == {
+        ("deploy.md", "missing.md"),
+        ("lib/setup.md", "nowhere"),
+    }
+
+
+def test_what_hits_require_or_link_to_follows_them_and_displaces_none(talk: Any, linked: Path) -> None:
+    async def conversation(agent: Any) -> None:
+        await agent.index(linked)
+        plain, _, _ = await agent.ask("search_documents", query="push the lever to deploy", k=1)
+        found, text, _ = await agent.ask("search_documents", query="push the lever to deploy", k=1, expand=["requires"])
+        assert found["hits"][0] == plain["hits"][0]
+        added = found["hits"][1:]
+        assert [(Path(each["path"]).name, each["because_of"]) for each in added] == [
+            ("setup.md", "deploy.md"),
+            ("tools.md", "lib/setup.md"),
+        ]
+        assert all(each["added"] == "requires" for each in added)
+        assert "Plug it in." in added[0]["text"]
+        assert (await agent.read(id=added[0]["id"]))["text"].endswith("[[nowhere]]\n")
+        assert "required by deploy.md" in text
+        found, _, _ = await agent.ask("search_documents", query="guest password wifi lever deploy", k=1, expand="links")
+        (hit, *added) = found["hits"]
+        assert "added" not in hit
+        assert {each["added"] for each in added} == {"links"}
+        assert hit["path"] not in {each["path"] for each in added}
+        unrelated, _, _ = await agent.ask("search_documents", query="zebra ontology", k=1, expand=["links"])
+        assert len(unrelated["hits"]) <= 3
+        _, text, failed = await agent.ask("search_documents", query="x", expand=["all"])
+        assert failed
+        assert "requires or links" in text
+
+    talk(conversation)
+
+
+def test_a_hit_names_a_resource_that_holds_the_document(talk: Any, vault: Path) -> None:
+    write(vault / "deep folder" / "Größe & co.md", "# Größe\n\nThe size of the bridge.\n")
+
+    async def conversation(agent: Any) -> None:
+        await agent.index(vault)
+        hit = await agent.hit("size of the bridge")
+        result = await agent.client.read_resource(hit["uri"])
+        assert result.contents[0].text == "# Größe\n\nThe size of the bridge.\n"
+        assert (await agent.read(id=hit["uri"]))["text"] == result.contents[0].text
+        by_path = await agent.client.read_resource("docs://vault/deep%20folder/Gr%C3%B6%C3%9Fe%20%26%20co.md")
+        assert by_path.contents[0].text == result.contents[0].text
+        templates = await agent.client.list_resource_templates()
+        assert {each.uri_template for each in templates.resource_templates} == {
+            "docs://{document}",
+            "docs://{workspace}/{+path}",
+        }
+        for wrong in ("docs://vault/no.md", "docs://nowhere/guests.md", "docs://vault/../x", "docs://0"):
+            with pytest.raises(MCPError):
+                await agent.client.read_resource(wrong)
+
+    talk(conversation)
+
+
+def test_an_answer_keeps_to_the_tokens_it_was_given(talk: Any, vault: Path) -> None:
+    for number in range(9):
+        write(vault / f"lamp-{number}.md", f"# Lamp {number}\n\n" + f"The lamp number {number} burns. " * 40)
+
+    async def conversation(agent: Any) -> None:
+        await agent.index(vault)
+        found, text, _ = await agent.ask("search_documents", query="lamp burns", k=9, max_tokens=500)
+        assert 1 <= len(found["hits"]) < 9
+        assert "Cut to" in found["note"]
+        assert found["note"] in text
+
+    talk(conversation)
