@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from markdown_rag.clock import StopSignal
+from markdown_rag.errors import GuardError
 from markdown_rag.indexing.audit import Finding, FindingKind, audit, plan_repair
 from markdown_rag.markdown.chunking import ChunkPolicy
 from markdown_rag.store.base import Match, Record, record_id
@@ -108,6 +109,19 @@ def test_each_harm_is_found_as_what_it_is_and_can_be_mended(bench: Bench, harm: 
     reference = ReferenceIndex(bench.root, bench.chunking)
     reference.run()
     assert stored(bench.store, bench.workspace.id) == reference.index
+
+
+@pytest.mark.parametrize("left", [0, 3])
+def test_a_plan_of_repair_removes_nothing_of_files_that_are_not_to_be_seen(bench: Bench, left: int) -> None:
+    for number in range(30):
+        bench.note(f"n{number}.md")
+    bench.run()
+    for number in range(left, 30):
+        (bench.root / f"n{number}.md").unlink()
+    repair = plan_repair(findings(bench))
+    assert (repair.remove, repair.reindex, repair.prune) == ((), (), True)
+    with pytest.raises(GuardError):
+        bench.run()
 
 
 def test_rows_of_a_run_that_may_be_going_on_are_no_finding(bench: Bench) -> None:

@@ -6,13 +6,18 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import psutil
 import pytest
 
+from markdown_rag.errors import SettingsError
 from markdown_rag.facade import Facade, IndexCall, SearchCall
+from markdown_rag.jobs.owner import this_process
 from markdown_rag.service import control
+from markdown_rag.service.shared import Shared
+from markdown_rag.service.wire import Agent
 from markdown_rag.settings import load_settings
 from tests.service.conftest import (
     BOUND,
@@ -80,9 +85,9 @@ def test_the_engine_killed_under_the_service_is_not_noticed_by_who_calls_next(
     facade = agent()
     indexed(facade, vault)
     before = facade.search(SearchCall("password"))
-    for engine in processes_of(state_dir, "markdown_rag.store.daemon"):
-        engine.kill()
-        psutil.wait_procs([engine], BOUND)
+    (engine,) = processes_of(state_dir, "markdown_rag.store.daemon")
+    engine.kill()
+    psutil.wait_procs([engine], BOUND)
     assert facade.search(SearchCall("password")) == before
 
 
@@ -117,10 +122,10 @@ def test_a_service_without_clients_and_jobs_leaves_and_its_engine_too(
     job_id = facade.index(IndexCall(root=str(vault)))["job_id"]
     under_way(facade, job_id)
     (service,) = services_of(state_dir)
-    engines = processes_of(state_dir, "markdown_rag.store.daemon")
+    (engine,) = processes_of(state_dir, "markdown_rag.store.daemon")
     facade.close()
-    gone, alive = psutil.wait_procs([service, *engines], BOUND)
-    assert (len(gone), alive) == (1 + len(engines), [])
+    gone, alive = psutil.wait_procs([service, engine], BOUND)
+    assert (len(gone), alive) == (2, [])
     assert list((state_dir / "service").glob("*.json")) == []
     again = agent()
     status = again.status(job_id)
@@ -172,6 +177,11 @@ def test_no_key_is_in_any_file_of_the_service(agent: Opener, state_dir: Path) ->
     assert all(key.encode() not in path.read_bytes() for path in files)
 
 
-def test_a_variable_that_only_the_service_refuses_is_told_in_its_words(agent: Opener) -> None:
-    with pytest.raises(Exception, match="MARKDOWN_CHUNK_SIZE"):
+def test_a_bad_variable_of_an_agent_is_told_by_its_own_process_and_by_the_service(
+    agent: Opener, environ: Environ, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsError, match="MARKDOWN_CHUNK_SIZE"):
         agent(MARKDOWN_CHUNK_SIZE="1")
+    # A client of another version may know other bounds: the service judges for itself.
+    with closing(Shared(environ)) as shared, pytest.raises(SettingsError, match="MARKDOWN_CHUNK_SIZE"):
+        shared.open(Agent(tmp_path, {"MARKDOWN_CHUNK_SIZE": "1"}, this_process()))

@@ -149,6 +149,8 @@ def repairable(vault: Vault, after: dict[str, Rows]) -> None:
     removed = {key.path for key in vault.store.inner.keys(vault.everything) if key.id in plan.remove}
     committed = {entry.path for entry in vault.store.inner.catalog(vault.everything) if _id(entry) not in plan.remove}
     assert removed & needed <= committed
+    # Nor what stands behind a file that is not to be seen: its folder may be what is missing.
+    assert committed == seen.keys()
 
 
 def _id(entry: object) -> str:
