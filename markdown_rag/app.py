@@ -1,4 +1,4 @@
-"""The façade in this process: requests in, the parts asked, JSON answers out (D14).
+"""The façade in this process: requests in, the parts asked, JSON answers out.
 
 Building the parts is ``wiring``'s, rules are the parts' own; here stands only who is asked for what, in which order.
 """
@@ -147,7 +147,7 @@ class App:
 
     def clear(self, workspace: str = "", *, confirm: bool = False) -> Json:
         """Remove one workspace from the index; without confirm only say what would go."""
-        return self._upkeep.clear(self._searched(workspace, self._parts.reading), workspace, confirm=confirm)
+        return self._upkeep.clear(self._questions.meant(workspace), workspace, confirm=confirm)
 
     def audit(self, call: IndexCall, *, repair: bool = False) -> Json:
         """Compare the index with the disk; with repair, mend what can be mended without loss."""

@@ -1,6 +1,7 @@
 """What an installation is made of, and whether each part works: one check a part, each with its reason.
 
-A part that fails does not keep the others from being looked at. Nothing is created but the state directory.
+A part that fails does not keep the others from being looked at. Nothing is created but the state
+directory, and the embedded engine is started, where it is the store.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from markdown_rag.errors import FastRagError, StateError
 from markdown_rag.facade import Json
 from markdown_rag.freshening import describe, watches_of
+from markdown_rag.succession import Succession
 from markdown_rag.wiring import Parts
 
 
@@ -26,7 +28,7 @@ def health(parts: Parts, locked: str, working_directory: Path) -> Json:
         "watching": lambda: "; ".join(map(describe, watches_of(parts).state())) or "nothing",
     }
     checks = [_check(name, look) for name, look in looks.items()]
-    checks[3:3] = _store(parts)
+    checks[3:3] = [*_store(parts), _check("former models", lambda: _former(parts))]
     return {"ok": all(check["ok"] for check in checks), "checks": checks}
 
 
@@ -58,6 +60,13 @@ def _embeddings(parts: Parts) -> str:
     card = parts.embeddings.card
     parts.embeddings.query("markdown")
     return f"{card.provider}, {card.model}, {card.dimension} dimensions: answers"
+
+
+def _former(parts: Parts) -> str:
+    """The collections that a change of the model left behind."""
+    former = parts.once("succession", lambda: Succession(parts)).former()
+    shown = [f"{reading.store.collection} ({reading.store.count():,} rows)" for reading in former]
+    return f"{'; '.join(shown)}: clear_index removes a folder from them too" if shown else "none"
 
 
 def _store(parts: Parts) -> list[Json]:

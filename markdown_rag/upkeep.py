@@ -16,6 +16,7 @@ from markdown_rag.paths import Scope
 from markdown_rag.policies import chunk_policy, scan_policy
 from markdown_rag.questions import concerns
 from markdown_rag.settings import Settings
+from markdown_rag.succession import Succession
 from markdown_rag.wiring import Parts
 from markdown_rag.workspaces import Searched
 
@@ -79,6 +80,7 @@ class Upkeep:
     def clear(self, target: Searched, asked: str, *, confirm: bool) -> Json:
         """Remove one workspace from the index; without confirm only say what would go. asked: its name in the call."""
         parts, catalog = self.parts, self.parts.reading.catalog
+        former = parts.once("succession", lambda: Succession(parts))
         if len(target.ids) != 1:
             raise InputError(
                 f"clear_index removes one workspace, but {asked or 'the default here'} means {target.label}.",
@@ -86,13 +88,16 @@ class Upkeep:
             )
         entries = catalog.fresh(target.ids).files.values()
         files, chunks = len(entries), sum(entry.chunk_count for entry in entries)
+        held = former.holding(target.ids[0])
+        chunks += sum(held.values())
         answer: Json = {"cleared": False, "workspace": target.label, "files": files, "chunks": chunks}
         if not confirm:
-            message = f"{files} files ({chunks} chunks) of {target.label} would be removed from the index."
+            also = f", in the indexes of {len(held)} former models too," if held else ""
+            message = f"{files} files ({chunks} chunks) of {target.label} would be removed from the index{also}."
             return {**answer, "message": f"{message} Pass confirm=true to do it; the files themselves stay."}
         watches_of(parts).forget(target.ids[0])
         self._stop_jobs(target)
-        rows = parts.indexer.clear(target.ids[0])
+        rows = parts.indexer.clear(target.ids[0]) + former.clear(target.ids[0])
         parts.workspaces.forget(target.ids[0])
         catalog.forget()
         message = f"Removed {files} files ({rows} chunks) of {target.label} from the index. The files themselves stay."

@@ -1,6 +1,6 @@
 """Settings cut into policies, and the parts built from them: each once, on first use, closed in reverse.
 
-Nothing heavy is imported until a part is asked for: the first reply of a server must not wait for Milvus (D1). Parts
+Nothing heavy is imported until a part is asked for: the first reply of a server must not wait for Milvus. Parts
 that an error kept from being built are tried again at the next request.
 """
 
@@ -27,7 +27,7 @@ from markdown_rag.jobs.ledger import open_ledger
 from markdown_rag.jobs.owner import is_gone, name_of
 from markdown_rag.jobs.queue import JobQueue
 from markdown_rag.policies import embedding_settings, job_target, policies_of, store_place, store_settings
-from markdown_rag.reading import Reading, Unreachable
+from markdown_rag.reading import Reading, Unreachable, open_embeddings
 from markdown_rag.settings import Settings
 from markdown_rag.workspaces import MIGRATIONS, WorkspaceRegistry
 
@@ -131,6 +131,10 @@ class Parts:
             stop=stop,
         )
         self.reading.catalog.forget()
+        whole = not request.scope.path and request.scope.recursive and not report.postponed
+        with self._forgoing("that a workspace is complete"):
+            if whole:
+                self.workspaces.mark_complete(request.scope.workspace.id, self.store.collection)
         with self._forgoing("what was left out"):
             self.workspaces.keep_skipped(
                 request.scope.workspace.id, lambda known: skipped(report, request.scope, known)
@@ -158,20 +162,7 @@ class Parts:
         return self.once("embeddings", self._embeddings)
 
     def _embeddings(self) -> Embeddings:
-        from markdown_rag.embeddings.cache import VectorCache
-        from markdown_rag.embeddings.registry import create_embedder
-        from markdown_rag.embeddings.retry import BatchPolicy
-        from markdown_rag.embeddings.service import Embeddings
-
-        given = self.settings
-        embedder = create_embedder(embedding_settings(self.settings))
-        policy = BatchPolicy(
-            items=given.embedding_batch_size,
-            concurrent=given.embedding_concurrent_batches,
-            delay_s=given.embedding_batch_delay_ms / 1000,
-        )
-        cache = VectorCache(given.state_directory / "embeddings.sqlite3", clock=self.clock)
-        return Embeddings(embedder, policy, cache, self.clock)
+        return open_embeddings(self.settings, self.clock)
 
     @property
     def store_settings(self) -> StoreSettings:
@@ -226,9 +217,10 @@ class Parts:
             store, vectors = self.store, self.embeddings
         except EmbeddingError as reason:
             return self._keyword_reading(reason)
-        return self.once("reading", lambda: self._reading(store, vectors))
+        return self.once("reading", lambda: self.reading_of(store, vectors))
 
-    def _reading(self, store: Store, vectors: QueryVectors) -> Reading:
+    def reading_of(self, store: Store, vectors: QueryVectors) -> Reading:
+        """A collection opened for questions."""
         from markdown_rag.search.catalog import Catalog
         from markdown_rag.search.policy import SearchPolicy
         from markdown_rag.search.searcher import Searcher
@@ -245,7 +237,7 @@ class Parts:
         if model is None:
             raise reason
         store = self.once(f"store {model}", lambda: open_store(self.store_settings, model))
-        return self.once(f"reading {model}", lambda: self._reading(store, Unreachable(reason)))
+        return self.once(f"reading {model}", lambda: self.reading_of(store, Unreachable(reason)))
 
     def _existing_model(self) -> Model | None:
         """The largest collection at the address made with the chosen provider and model."""

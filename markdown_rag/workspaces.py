@@ -22,6 +22,7 @@ from markdown_rag.paths import Scope, Workspace, nfc, open_root, relative_to, wo
 MIGRATIONS = (
     "CREATE TABLE workspaces (id TEXT PRIMARY KEY, root TEXT NOT NULL, seen_at REAL NOT NULL)",
     "CREATE TABLE skipped (workspace TEXT PRIMARY KEY, told_at REAL NOT NULL, told TEXT NOT NULL)",
+    "CREATE TABLE complete (workspace TEXT NOT NULL, collection TEXT NOT NULL, PRIMARY KEY (workspace, collection))",
 )
 
 EVERYTHING = "all"
@@ -48,6 +49,18 @@ class WorkspaceRegistry:
         with self._database.write() as connection:
             connection.execute("DELETE FROM workspaces WHERE id = ?", (workspace_id,))
             connection.execute("DELETE FROM skipped WHERE workspace = ?", (workspace_id,))
+            connection.execute("DELETE FROM complete WHERE workspace = ?", (workspace_id,))
+
+    def mark_complete(self, workspace_id: str, collection: str) -> None:
+        """Record that a run has brought all of a workspace into a collection."""
+        with self._database.write() as connection:
+            connection.execute("INSERT OR IGNORE INTO complete VALUES (?, ?)", (workspace_id, collection))
+
+    def is_complete(self, workspace_id: str, collection: str) -> bool:
+        """Whether a run from here has brought all of a workspace into a collection."""
+        with self._database.read() as connection:
+            query = "SELECT 1 FROM complete WHERE workspace = ? AND collection = ?"
+            return connection.execute(query, (workspace_id, collection)).fetchone() is not None
 
     def keep_skipped(self, workspace_id: str, tell: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
         """Record what the latest run left out of a workspace. tell: from what was known to what is to be kept."""
@@ -222,3 +235,12 @@ def _holds(workspace: Workspace, scope_path: str) -> bool:
     except InputError:
         return False
     return True
+
+
+def widened(searched: Searched, named: Sequence[Searched]) -> Searched:
+    """What is searched when scopes name workspaces themselves: who names a place means it."""
+    if all(other.ids == searched.ids for other in named):
+        return searched
+    ids = dict.fromkeys(id_ for other in named for id_ in other.ids)
+    every = any(not other.ids for other in named)
+    return Searched(() if every else tuple(ids), ", ".join(dict.fromkeys(other.label for other in named)))

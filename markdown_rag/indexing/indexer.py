@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 
 from markdown_rag.clock import Clock, StopSignal
 from markdown_rag.embeddings.service import Embeddings
@@ -120,9 +121,10 @@ class Indexer:
         progress.phase = Phase.DONE
         return run.report
 
-    def clear(self, workspace: str) -> int:
-        """Remove every row of a workspace and what is remembered of it; the number of rows."""
-        return self._writer.clear(workspace)
+    def clear(self, workspace: str, store: Store | None = None) -> int:
+        """Remove every row of a workspace and what is remembered of it; the number of rows. store: another one."""
+        writer = self._writer if store is None else replace(self._writer, store=store)
+        return writer.clear(workspace)
 
     def close(self) -> None:
         """End the stages' threads; a run that has not seen its stop yet is not waited for. Safe to call twice."""

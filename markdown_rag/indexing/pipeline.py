@@ -128,13 +128,18 @@ class Writer:
             self.store.flush()
 
     def clear(self, workspace: str) -> int:
-        """Remove every row of a workspace and all that is remembered of it; the number of rows."""
-        ids = [key.id for key in self.store.keys(Where(workspaces=(workspace,)))]
-        self.store.delete(ids)
+        """Remove every row of a workspace and all that is remembered of it; the number of rows.
+
+        The committing rows go first: what a clearing leaves that is cut short is uncommitted, and the next run, which
+        remembers nothing, removes it.
+        """
+        keys = list(self.store.keys(Where(workspaces=(workspace,))))
         self.cache.forget_workspace(workspace)
-        if len(ids) >= FLUSH_ROWS:
+        self.store.delete([key.id for key in keys if key.ord == 0])
+        self.store.delete([key.id for key in keys if key.ord != 0])
+        if len(keys) >= FLUSH_ROWS:
             self.store.flush()
-        return len(ids)
+        return len(keys)
 
     def _store_files(self, run: Run, files: Sequence[Prepared], outcome: DocumentOutcome) -> None:
         """Rows in, older generations out, stats noted: for all files of a batch whose texts have vectors."""

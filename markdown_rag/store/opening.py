@@ -56,6 +56,20 @@ def open_store(settings: StoreSettings, model: Model) -> Store:
     return MilvusStore(target, settings.prefix, model, insert_rows=rows, seconds=seconds, wait_s=wait_s)
 
 
+def drop_if_empty(settings: StoreSettings, model: Model) -> bool:
+    """Drop the collection of a model if it holds no row; whether it was dropped."""
+    store = open_store(settings, model)
+    session = settings.session()
+    try:
+        if store.count():
+            return False
+        session.call(lambda client, seconds: client.drop_collection(store.collection, timeout=seconds))
+    finally:
+        store.close()
+        session.close()
+    return True
+
+
 def find_collections(settings: StoreSettings) -> list[CollectionInfo]:
     """Every collection of ours at the address whose name has the prefix. Makes nothing where there is nothing."""
     target = settings.target()

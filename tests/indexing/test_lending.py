@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from markdown_rag.clock import StopSignal
@@ -26,6 +26,7 @@ def unit(seed: int, rows: int, dimension: int) -> np.ndarray:
     return made / np.linalg.norm(made, axis=1, keepdims=True)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 10**6), st.integers(1, 40), st.sampled_from([0.0, 0.25, 0.5, 0.9]))
 def test_stored_vectors_give_back_what_they_were_made_of(seed: int, rows: int, weight: float) -> None:
     own = unit(seed, rows, 24)

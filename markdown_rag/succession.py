@@ -1,0 +1,153 @@
+"""Which collection answers after the model was changed: the old one, until the new one holds all that it held.
+
+Every model has a collection of its own (I7). While the new one is being filled, questions about a workspace go to the
+old one, with the old model where it can be asked and by keywords where not, and every answer says so.
+"""
+
+# ruff: noqa: PLC0415 - the imports inside functions load numpy, which a first reply must not wait for
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from markdown_rag.errors import EmbeddingError, EmbeddingUnavailable, SettingsError
+from markdown_rag.reading import Reading, Unreachable, open_embeddings
+from markdown_rag.wiring import Parts
+from markdown_rag.workspaces import Searched
+
+if TYPE_CHECKING:
+    from markdown_rag.search.legs import QueryVectors
+    from markdown_rag.store.base import Model
+
+Find = Callable[[Reading], Searched]  # which workspaces a call means, as seen from a collection
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """The collection that answers a call, and what has to be said about it ("" for nothing)."""
+
+    reading: Reading
+    note: str = ""
+
+
+class Succession:
+    """The collections of former models at the store's address. Thread-safe."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._lock = threading.Lock()
+        self._former: list[Reading] | None = None
+
+    def former(self) -> list[Reading]:
+        """The collections of other models that hold rows, the largest first. Looked for once, and after ``forget``."""
+        with self._lock:
+            if self._former is None:
+                self._former = self._look()
+            return list(self._former)
+
+    def forget(self) -> None:
+        """Look again at the next question: a collection was emptied."""
+        with self._lock:
+            self._former = None
+
+    def holding(self, workspace: str) -> dict[str, int]:
+        """Collection to rows of a workspace, for the former collections that hold any."""
+        from markdown_rag.store.base import Where
+
+        rows = {each.store.collection: each.store.count(Where(workspaces=(workspace,))) for each in self.former()}
+        return {name: count for name, count in rows.items() if count}
+
+    def clear(self, workspace: str) -> int:
+        """Remove a workspace from every former collection, and those that are empty then; the number of rows."""
+        from markdown_rag.store.opening import drop_if_empty
+
+        parts, removed = self._parts, 0
+        for old in self.former():
+            removed += parts.indexer.clear(workspace, old.store)
+            old.catalog.forget()
+            drop_if_empty(parts.store_settings, old.store.model)
+        self.forget()
+        return removed
+
+    def answering(self, find: Find) -> Answering:
+        """The collection that answers a call. Raises EmbeddingError where none can."""
+        former = self.former()
+        try:
+            current = self._parts.reading
+        except EmbeddingError as reason:
+            if not former:
+                raise
+            return Answering(former[0], f"Answered from {_named(former[0])}: {reason}")
+        if not former:
+            return Answering(current)
+        for old in former:
+            found = find(old)
+            if len(found.ids) == 1 and self._lacks(current, old, found.ids[0]):
+                return Answering(old, f"Answered from {_named(old)} until the index of {_named(current)} is complete.")
+        left = sum(self._lacks(current, old, id_) for old in former for id_ in old.store.workspaces())
+        return Answering(current, f"{left} folders are indexed with a former model only." if left else "")
+
+    def _lacks(self, current: Reading, old: Reading, workspace: str) -> bool:
+        """Whether the old collection has a file of the workspace that is there still and not in the current one."""
+        ids = (workspace,)
+        was = {path for _, path in old.catalog.snapshot(ids).files}
+        if not was or self._parts.workspaces.is_complete(workspace, current.store.collection):
+            return False
+        missing = was - {path for _, path in current.catalog.snapshot(ids).files}
+        root = self._parts.root_of(workspace)
+        return any(root is None or os.path.lexists(root / path) for path in missing)
+
+    def _look(self) -> list[Reading]:
+        from markdown_rag.store.opening import find_collections
+
+        settings = self._parts.store_settings
+        own = self._own_model()
+        found = [info for info in find_collections(settings) if info.rows and own != _meaning(info.model)]
+        return [self._open(info.model) for info in sorted(found, key=lambda info: info.rows, reverse=True)]
+
+    def _open(self, model: Model) -> Reading:
+        """A former collection, opened once."""
+        from markdown_rag.store.opening import open_store
+
+        parts = self._parts
+        store = parts.once(f"store {model}", lambda: open_store(parts.store_settings, model))
+        return parts.once(f"former {model}", lambda: parts.reading_of(store, self._vectors(model)))
+
+    def _own_model(self) -> tuple[str, str, int]:
+        """The chosen model; dimension 0 where it cannot be learnt now."""
+        from markdown_rag.embeddings.registry import create_embedder
+        from markdown_rag.policies import embedding_settings
+
+        try:
+            return _meaning(self._parts.store.model)
+        except EmbeddingError:
+            card = create_embedder(embedding_settings(self._parts.settings)).card
+            return card.provider, card.model, card.dimension
+
+    def _vectors(self, model: Model) -> QueryVectors:
+        """The former model, if these settings can still reach it."""
+        # A model that nobody named is called after its server, and is that of no other (see Provider.card_of_server).
+        name = "" if model.provider == "openai-compatible" and "@" in model.model else model.model
+        former = {"embedding_provider": model.provider, "embedding_model": name, "embedding_dim": model.dimension}
+        chosen = self._parts.settings.model_copy(update=former)
+        try:
+            vectors = self._parts.once(f"embeddings {model}", lambda: open_embeddings(chosen, self._parts.clock))
+            card = vectors.card
+        except (EmbeddingError, SettingsError) as error:
+            return Unreachable(EmbeddingUnavailable(f"The former model {model.model} cannot be asked: {error}"))
+        if (card.provider, card.model, card.dimension) == _meaning(model):
+            return vectors
+        return Unreachable(EmbeddingUnavailable(f"The former model {model.model} cannot be reached any more."))
+
+
+def _meaning(model: Model) -> tuple[str, str, int]:
+    return model.provider, model.model, model.dimension
+
+
+def _named(reading: Reading) -> str:
+    model = reading.store.model
+    return f"the index of {model.provider} {model.model} ({model.dimension} dimensions)"

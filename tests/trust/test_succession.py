@@ -1,0 +1,155 @@
+"""Another model is another index: the old one answers until the new one is complete, and goes when it is cleared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from markdown_rag.app import App
+from markdown_rag.facade import IndexCall, Json, ReadCall, SearchCall
+from markdown_rag.settings import load_settings
+from markdown_rag.wiring import Parts
+from tests.data.stub_embeddings import StubServer
+
+Start = Callable[..., App]
+NOTES = {f"{word}.md": f"# {word.title()}\n\nThe {word} is in the cupboard.\n" for word in ("amber", "birch", "cobalt")}
+
+
+@pytest.fixture
+def stub() -> Iterator[StubServer]:
+    with StubServer(dim=64) as server:
+        yield server
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    for name, text in NOTES.items():
+        (tmp_path / "vault" / "sub").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "vault" / name).write_text(text)
+    return tmp_path / "vault"
+
+
+@pytest.fixture
+def start(state_dir: Path, vault: Path, stub: StubServer) -> Iterator[Start]:
+    """start(model): a process with this model over one state directory; the one before it ends."""
+    running: list[Parts] = []
+
+    def restart(model: str = "first", **more: str) -> App:
+        while running:
+            running.pop().close()
+        settings = load_settings(
+            {
+                "MARKDOWN_RAG_CACHE_DIR": str(state_dir),
+                "EMBEDDING_PROVIDER": "openai-compatible",
+                "EMBEDDING_BASE_URL": stub.url,
+                "EMBEDDING_MODEL": model,
+                "EMBEDDING_DIM": "64",
+                **more,
+            }
+        )
+        running.append(Parts(settings))
+        return App(running[-1], settings, vault)
+
+    yield restart
+    while running:
+        running.pop().close()
+
+
+def indexed(app: App, vault: Path, **call: str) -> Json:
+    job = app.index(IndexCall(root=str(vault), **call))
+    return app.status(job["job_id"], 60.0)
+
+
+def asked(app: App, query: str) -> Json:
+    return app.search(SearchCall(query))
+
+
+def names(answer: Json) -> list[str]:
+    return [Path(hit["path"]).name for hit in answer["hits"]]
+
+
+def test_until_the_new_index_is_complete_the_old_one_answers_with_its_model(start: Start, vault: Path) -> None:
+    indexed(start(), vault)
+    app = start("second")
+    before = asked(app, "amber cupboard")
+    assert names(before)[0] == "amber.md"
+    assert "Answered from the index of openai-compatible first" in before["degraded"]
+    (vault / "sub" / "new.md").write_text("# New\n\nThe damson is in the cellar.\n")
+    indexed(app, vault, directory="sub")  # a part only
+    answer = asked(app, "amber cupboard")
+    assert names(answer)[0] == "amber.md"
+    assert "degraded" in answer
+    assert indexed(app, vault)["status"] == "succeeded"
+    after = asked(app, "damson cellar")
+    assert names(after)[0] == "new.md"
+    assert "degraded" not in after
+
+
+@pytest.mark.slow
+def test_a_hit_of_the_old_index_can_be_read(start: Start, vault: Path) -> None:
+    indexed(start(), vault)
+    app = start("second")
+    hit = asked(app, "amber cupboard")["hits"][0]
+    assert "The amber is in the cupboard." in app.read(ReadCall(id=hit["id"]))["text"]
+    assert "The amber is in the cupboard." in app.read(ReadCall(path="amber.md"))["text"]
+
+
+@pytest.mark.slow
+def test_a_failed_first_run_of_a_new_model_leaves_the_old_answers(start: Start, vault: Path, stub: StubServer) -> None:
+    indexed(start(), vault)
+    app = start("second")
+    stub.control(poison="cobalt")
+    indexed(app, vault)
+    stub.control(poison="")
+    answer = asked(app, "amber cupboard")
+    assert names(answer)[0] == "amber.md"
+
+
+def test_where_the_old_model_cannot_be_asked_the_old_index_answers_by_keywords(start: Start, vault: Path) -> None:
+    indexed(start(), vault)
+    app = start("", EMBEDDING_PROVIDER="local", EMBEDDING_DIM="", EMBEDDING_BASE_URL="")
+    answer = asked(app, "amber cupboard")
+    assert names(answer)[0] == "amber.md"
+    assert "Keyword matches only" in answer["degraded"]
+
+
+@pytest.mark.slow
+def test_another_dimension_is_another_index_and_search_goes_on(start: Start, vault: Path) -> None:
+    indexed(start(), vault)
+    app = start("first", EMBEDDING_DIM="32")
+    assert names(asked(app, "amber cupboard"))[0] == "amber.md"
+    indexed(app, vault)
+    answer = asked(app, "amber cupboard")
+    assert names(answer)[0] == "amber.md"
+    assert "degraded" not in answer
+
+
+@pytest.mark.slow
+def test_files_that_are_gone_do_not_hold_the_old_index_in_place(start: Start, vault: Path, state_dir: Path) -> None:
+    indexed(start(), vault)
+    (vault / "cobalt.md").unlink()
+    app = start("second")
+    indexed(app, vault)
+    (state_dir / "workspaces.sqlite3").unlink()  # what was remembered of it is lost; the disk tells the same
+    indexed(app, vault, directory="sub")
+    assert "degraded" not in asked(app, "amber cupboard")
+
+
+def test_the_doctor_lists_old_indexes_and_clearing_removes_them(start: Start, vault: Path) -> None:
+    def former(app: App) -> str:
+        return next(check["detail"] for check in app.health()["checks"] if check["name"] == "former models")
+
+    indexed(start(), vault)
+    app = start("second")
+    indexed(app, vault)
+    assert "_first_64_" in former(app)
+    assert "3 rows" in former(app)
+    told = app.clear(str(vault))
+    assert "former models" in told["message"]
+    assert app.clear(str(vault), confirm=True)["chunks"] == 6
+    assert former(app) == "none"
+    assert asked(app, "amber cupboard")["hits"] == []
+    app = start()
+    assert asked(app, "amber cupboard")["hits"] == []
