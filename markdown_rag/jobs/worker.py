@@ -28,8 +28,7 @@ _LOST_NOTE = "Another process took this job for abandoned."
 class Worker:
     """Runs what its owner accepted. Thread-safe.
 
-    running_limit: jobs at once, over all processes. ttl: seconds an ended job is remembered. changed: called, in any
-    thread, after a job of this owner ended.
+    running_limit: jobs at once, over all processes. ttl: seconds an ended job is remembered.
     """
 
     def __init__(

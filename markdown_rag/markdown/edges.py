@@ -2,7 +2,7 @@
 
 Kept are links to documents: wikilinks, markdown links and embeds of the body, wikilinks in front matter, and its
 ``requires:`` and ``related:`` lists. Pictures, web addresses and places in the same document are none. An edge list
-file (``_graph.yaml``) gives edges between other files. Resolving targets is search/graph.py's.
+file (``_graph.yaml``) gives edges between other files. Resolving targets is library/graph.py's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The way to the store, step by step, until one step fails: where, network, TLS, credentials, database, rows, a search.
 
-Nothing is made on the way. Each step says what it found, or what is wrong and what to do.
+No collection is made on the way; the embedded engine is started, where it is the store. Each step says what it found,
+or what is wrong and what to do.
 """
 
 from __future__ import annotations
