@@ -23,6 +23,7 @@ class ReferenceIndex:
     def __init__(self, root: Path, policy: ChunkPolicy) -> None:
         self.root = root
         self.policy = policy
+        self.left_out: frozenset[str] = frozenset()  # folders left out besides the usual ones
         self.index: dict[str, Rows] = {}
 
     def run(self, scope: str = "") -> None:
@@ -40,7 +41,7 @@ class ReferenceIndex:
     def _files(self) -> list[str]:
         found = []
         for folder, folders, files in os.walk(self.root):
-            folders[:] = [name for name in folders if name not in LEFT_OUT and not name.startswith(".")]
+            folders[:] = [name for name in folders if name not in LEFT_OUT | self.left_out and not name.startswith(".")]
             for name in files:
                 path = Path(folder, name)
                 if (
