@@ -21,7 +21,7 @@ from markdown_rag.search.parts import take_turns
 from markdown_rag.search.policy import SearchPolicy
 from markdown_rag.search.query import Query
 from markdown_rag.search.ranking import Placed
-from markdown_rag.search.relevance import DenseScale, nothing_relevant
+from markdown_rag.search.relevance import DenseScale, nothing_relevant, relevance
 from markdown_rag.store.base import Match, Where
 
 _NAMED = 4  # copies are looked for among so many times the chunks that are shown
@@ -78,7 +78,9 @@ class Collector:
         candidates = ranking.gather(self.query, found.dense, found.lexical)
         scored = ranking.score_chunks(self.query, candidates, self.policy, self.scale.spread)
         near = [candidate.dense for candidate in candidates if candidate.dense is not None]
-        relevant = not nothing_relevant(scored.trust, near, self.scale, self.policy.floor)
+        scores = (relevance(chunk.coverage, chunk.candidate.dense, self.scale) for chunk in scored.chunks)
+        surest = max(scores, default=0.0)
+        relevant = not nothing_relevant(scored.trust, near, surest, self.scale, self.policy.floor)
         return ranking.rank(scored, self.policy, self.places.identity), found.exhausted, relevant
 
 

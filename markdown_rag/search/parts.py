@@ -23,6 +23,7 @@ _BORDER = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"\w+")
+_BACK = re.compile(r"\b(?:it|its|they|them|their|this|these|those)\b", re.IGNORECASE)  # it lives on an earlier part
 _LEAST_CHARACTERS = 8
 
 
@@ -32,7 +33,8 @@ def split(text: str, most: int) -> tuple[str, ...]:
     plain = " ".join(text.split())
     found = tuple(kept for part in _BORDER.split(plain) if (kept := part.strip(" ,;?？。")))
     whole = all(len(part) >= _LEAST_CHARACTERS and _says_enough(part) for part in found)
-    return found if whole and 1 < len(found) <= most else (text,)
+    apart = whole and 1 < len(found) <= most and not any(_BACK.search(part) for part in found[1:])
+    return found if apart else (text,)
 
 
 def _says_enough(part: str) -> bool:

@@ -1,4 +1,4 @@
-"""The weights and bounds of a search: one frozen value, cut from the settings by the app.
+"""The weights and bounds of a search: one frozen value.
 
 Every step of the ranking has a switch of its own here, so that its effect can be measured: docs/optimization.md holds
 the table. RECIPE is the state the later steps are measured against.
@@ -27,28 +27,30 @@ class SearchPolicy:
     this many words names a thing; a longer one asks about it. whole_words: of a query of at most this many words no
     function word is left out, for a name may be made of them ("long now", "did documents").
 
-    Of the ranking sum. lexical_weight, dense_weight, title_weight: the three parts of a chunk. exact_name: added where
-    the query is a file's name. name_likeness: how like two words must be to count in names, 1 = equal. folder_names: a
-    file is also called by its folder and its name. opening_weight, phrase_weight: for queries that ask, added to a
-    file's first chunk, and for neighbouring words found side by side. length_penalty: how much of its keyword part the
-    longest chunk loses. second_chunk: what a file's second-best chunk adds.
+    Of the ranking sum. lexical_weight, dense_weight, title_weight: the three parts of a chunk. exact_name: added
+    where the query is a file's name. name_likeness: how like two words must be to count in names, 1 = equal.
+    folder_names: a file is also called by its folder and its name. opening_weight, phrase_weight: for queries that
+    ask, added to a file's first chunk, and for neighbouring words found side by side. thin_bytes: a chunk of fewer
+    bytes counts less, down to half: what is no more than a heading or front matter answers nothing. second_chunk:
+    what a file's second-best chunk adds.
 
-    Of the trust in words. gate_full, gate_top: the coverage beyond chance at which keywords and titles count in full
-    (0 = always), and how many of the best keyword chunks are looked at for it. gate_low: the coverage that chance
-    gives; None = that of one word. substance: words that name nothing do not count. coordination: how much of a
-    chunk's keyword part depends on how many of the query's words it holds itself, 0 to 1.
-    dense_spread: the least distance between best and worst similarity that stretches to the full scale, in the
-    model's own units (see relevance.DenseScale); None takes the model's.
+    Of the trust in words. gate_full, gate_top: the coverage beyond chance at which keywords and titles count in
+    full (0 = always), and how many of the best keyword chunks are looked at for it. gate_low: the coverage that
+    chance gives; None = that of one word. substance: words that name nothing do not count. coordination: how much
+    of a chunk's keyword part depends on how many of the query's words it holds itself, 0 to 1. dense_spread: the
+    least distance between best and worst similarity that stretches to the full scale, in the model's own units (see
+    relevance.DenseScale); None takes the model's.
 
-    Of exact names. identifier_words: queries of at most this many words may be identifiers; identifier_exact,
-    identifier_dense: the weights of the name as written and of similarity in them. identifier_coordination: their
-    keyword part counts by what the chunk holds.
+    Of exact names. identifier_words: queries of at most this many words, function words aside, may be identifiers;
+    identifier_exact, identifier_dense: the weights of the name as written and of similarity in them.
+    identifier_coordination: their keyword part counts by what the chunk holds.
 
-    Of the answer. floor: a query whose words are trusted no more than this may have no answer at all, if no chunk is
-    nearer to it than the others (relevance.nothing_relevant); below 0 = every query is answered. likeness_cost: what a
-    hit loses for resembling an earlier one, where a diverse answer was asked for. excerpt_bytes: UTF-8 bytes of an
-    excerpt. hash_bytes: the largest file that is read to tell whether it changed. threads: keyword searches that run
-    beside their dense ones at the same time, over all callers.
+    Of the answer. floor: a query whose words are trusted no more than this may have no answer at all, if no chunk
+    is nearer to it than the others (relevance.nothing_relevant); below 0 = every query is answered. likeness_cost:
+    what a hit loses for resembling an earlier one, where a diverse answer was asked for. fold_copies:
+    passages that say the same are shown once. excerpt_bytes, further_excerpt_bytes: UTF-8 bytes of the first
+    excerpts and of the others. hash_bytes: the largest file that is read to tell whether it changed. threads: keyword searches
+    that run beside their dense ones at the same time, over all callers.
     """
 
     over_fetch: int = 5
@@ -67,7 +69,7 @@ class SearchPolicy:
     folder_names: bool = True
     opening_weight: float = 0.05
     phrase_weight: float = 0.2
-    length_penalty: float = 0.0
+    thin_bytes: int = 100
     second_chunk: float = 0.1
     gate_full: float = 0.6
     gate_top: int = 3
@@ -83,7 +85,7 @@ class SearchPolicy:
     likeness_cost: float = 0.5
     fold_copies: bool = True
     excerpt_bytes: int = 700
-    further_excerpt_bytes: int = 350
+    further_excerpt_bytes: int = 300
     hash_bytes: int = MAX_FILE_BYTES
     threads: int = 8
 
@@ -95,7 +97,14 @@ class SearchPolicy:
         """The same without the steps that are ours: what a leg alone answers, to compare with."""
         bare = replace(self, title_weight=0.0, exact_name=0.0, opening_weight=0.0, phrase_weight=0.0, second_chunk=0.0)
         return replace(
-            bare, coordination=0.0, identifier_words=0, messages=False, parts=1, floor=-1.0, fold_copies=False
+            bare,
+            coordination=0.0,
+            identifier_words=0,
+            thin_bytes=0,
+            messages=False,
+            parts=1,
+            floor=-1.0,
+            fold_copies=False,
         )
 
 
@@ -108,6 +117,7 @@ RECIPE = SearchPolicy(
     folder_names=False,
     opening_weight=0.0,
     phrase_weight=0.0,
+    thin_bytes=0,
     gate_low=0.1,
     gate_full=0.6 / 0.9,
     substance=False,

@@ -10,11 +10,13 @@ import re
 from dataclasses import dataclass, replace
 
 from markdown_rag.errors import InputError
+from markdown_rag.markdown.functionwords import ENGLISH
 from markdown_rag.markdown.lexical import looks_like_identifier, tokens
 from markdown_rag.search.parts import split
 from markdown_rag.search.pasted import looks_pasted, message_of
 from markdown_rag.search.policy import MAX_QUERY_CHARACTERS, SearchPolicy
 
+_PUNCTUATION = "?!.,:;\"'()"
 _LOOKED_AT = 8  # words; longer queries are questions, whatever names they hold
 _SHOWN = 160  # characters of a message in the note
 _HARMFUL = re.compile(r"[\x00\ud800-\udfff]")
@@ -24,16 +26,17 @@ _HARMFUL = re.compile(r"[\x00\ud800-\udfff]")
 class Query:
     """A query as it is searched.
 
-    text: what is embedded. tokens: the analyzer's distinct tokens, in order. words: how many words it has; two pairs of
-    a script without blanks count as one. names: those of them that look like exact names. note: what was cut, or "".
-    quoted: the words are a program's own, and trusted as they stand. parts: the questions it asks where they are
-    several, each a query of its own.
+    text: what is embedded. tokens: the analyzer's distinct tokens, in order. words: how many words it has; two
+    pairs of a script without blanks count as one. telling: those of them that are no function words. names: those
+    of them that look like exact names. note: what was cut, or "". quoted: the words are a program's own, and
+    trusted as they stand. parts: the questions it asks where they are several, each a query of its own.
     """
 
     text: str
     tokens: tuple[str, ...]
     words: int
     names: tuple[str, ...]
+    telling: int = 0
     note: str = ""
     quoted: bool = False
     parts: tuple[Query, ...] = ()
@@ -60,7 +63,9 @@ def prepare(given: str, policy: SearchPolicy) -> Query:
 def _query(text: str, policy: SearchPolicy) -> Query:
     words = text.split()
     found = tuple(dict.fromkeys(tokens(text, query=len(words) > policy.whole_words or not text.isascii())))
-    return Query(text, found, max(len(words), sum(not token.isascii() for token in found) // 2), _names(words))
+    length = max(len(words), sum(not token.isascii() for token in found) // 2)
+    telling = length - sum(word.strip(_PUNCTUATION).casefold() in ENGLISH for word in words)
+    return Query(text, found, length, _names(words), telling)
 
 
 def _names(words: list[str]) -> tuple[str, ...]:

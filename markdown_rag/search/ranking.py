@@ -18,8 +18,6 @@ from markdown_rag.search.policy import SearchPolicy
 from markdown_rag.search.query import Query
 from markdown_rag.store.base import Match
 
-_LONG_CHUNK = 2_000  # characters: about the most that the default policy cuts
-
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -100,7 +98,7 @@ def score_chunks(query: Query, candidates: Sequence[Candidate], policy: SearchPo
     trust = 1.0 if query.quoted else gate(candidates, weights, policy)
     most = max((candidate.lexical or 0.0 for candidate in candidates), default=0.0)
     similarity = _stretch([c.dense for c in candidates if c.dense is not None], policy, spread)
-    score = _by_name if query.names and query.words <= policy.identifier_words and most > 0 else _by_parts
+    score = _by_name if query.names and query.telling <= policy.identifier_words and most > 0 else _by_parts
     asked = _Asked(query, policy, weights, trust, Names(query, policy))
     ranked = []
     for candidate in candidates:
@@ -135,8 +133,6 @@ def _by_parts(asked: _Asked, candidate: Candidate, keyword: float, dense: float,
     """Every other query: words as far as they are trusted, meaning, names, and for a question where it is answered."""
     policy, match = asked.policy, candidate.match
     keyword *= asked.trust * (1 - policy.coordination + policy.coordination * held)
-    if policy.length_penalty:
-        keyword *= 1 - policy.length_penalty * _clip(len(match.text) / _LONG_CHUNK)
     title = asked.trust * asked.names.overlap(match)
     order = policy.lexical_weight * keyword + policy.dense_weight * dense + policy.title_weight * title
     if policy.exact_name and asked.names.exact(match):
@@ -145,6 +141,8 @@ def _by_parts(asked: _Asked, candidate: Candidate, keyword: float, dense: float,
         if policy.phrase_weight:
             order += policy.phrase_weight * asked.trust * phrase(asked.query, match, candidate.held, asked.weights)
         order += policy.opening_weight * (match.ord == 0)
+    if match.end_byte - match.start_byte < policy.thin_bytes:
+        order *= 0.5 + 0.5 * (match.end_byte - match.start_byte) / policy.thin_bytes
     return Ranked(candidate, keyword, dense, title, held, order)
 
 

@@ -16,6 +16,7 @@ from markdown_rag.store.base import Model
 # Holding every word of the query is good evidence, not proof: a word has other meanings.
 _COVERAGE_WORTH = 0.7
 _FEWEST = 20  # candidates
+_SURE = 0.4  # a score that is shown however little it stands out
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,13 @@ def relevance(coverage: float, similarity: float | None, scale: DenseScale) -> f
     return round(1.0 - (1.0 - near) * (1.0 - _COVERAGE_WORTH * coverage), 4)
 
 
-def nothing_relevant(trust: float, similarities: Sequence[float], scale: DenseScale, floor: float) -> bool:
-    """Whether a query is about something else: its words are not trusted, and no chunk stands out by meaning.
+def nothing_relevant(
+    trust: float, similarities: Sequence[float], surest: float, scale: DenseScale, floor: float
+) -> bool:
+    """Whether a query is about something else: its words are not trusted, and no chunk is sure or stands out.
 
-    trust: the gate. similarities: of the dense candidates; of too few, no middle can be told.
+    trust: the gate. similarities: of the dense candidates; of too few, no middle can be told. surest: the best score.
     """
-    if trust > floor or len(similarities) < _FEWEST:
+    if trust > floor or surest >= _SURE or len(similarities) < _FEWEST:
         return False
     return max(similarities) - median(similarities) < scale.peak

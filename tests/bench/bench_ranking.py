@@ -46,7 +46,7 @@ STEPS = {
     "substance": replace(DEFAULTS, substance=False),
     "coordination": replace(DEFAULTS, coordination=0.0),
     "exact identifiers": replace(DEFAULTS, identifier_words=0),
-    "(off) length penalty .2": replace(DEFAULTS, length_penalty=0.2),
+    "thin chunks": replace(DEFAULTS, thin_bytes=0),
 }
 
 

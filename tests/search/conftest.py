@@ -166,7 +166,7 @@ def match(id_: str = "", **fields: object) -> Match:
         "start_line": 1,
         "end_line": 1,
         "start_byte": 0,
-        "end_byte": 0,
+        "end_byte": 1_000,
         "file_hash": "",
         "text_hash": "",
     }

@@ -114,8 +114,8 @@ def test_reading_a_query_takes_no_more_than_its_length(start: str, repeated: str
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("How do I sync? What does it cost?", ("How do I sync", "What does it cost")),
-        ("how do I sync my notes and what does it cost me", ("how do I sync my notes", "what does it cost me")),
+        ("How do I sync? What does a month cost?", ("How do I sync", "What does a month cost")),
+        ("how do I sync my notes and what is the price", ("how do I sync my notes", "what is the price")),
         ("Explain how to sync; also tell me the price", ("Explain how to sync", "tell me the price")),
         ("料金はいくらですか。また、返金はできますか。", ("料金はいくらですか", "返金はできますか")),
         ("요금은 얼마인가요? 그리고 환불은 언제까지 되나요?", ("요금은 얼마인가요", "환불은 언제까지 되나요")),
@@ -134,13 +134,14 @@ def test_a_question_that_asks_several_things_is_taken_apart(text: str, parts: tu
         "search and replace",
         "What is a vault?",
         "ready? go!",
+        "how do I build a bundle, and how can I load it in the head",
         "first one here? second one here? third one here? fourth one here?",
         "",
     ],
 )
 def test_a_question_that_asks_one_thing_or_too_many_stays_whole(text: str) -> None:
     assert split(text, 3) == (text,)
-    assert split("How do I sync? What does it cost?", 1) == ("How do I sync? What does it cost?",)
+    assert split("How do I sync? What is the price?", 1) == ("How do I sync? What is the price?",)
 
 
 @given(st.lists(st.lists(st.integers(), max_size=4), max_size=4))
@@ -192,7 +193,7 @@ def test_what_names_nothing_does_not_count_as_covered_or_missing(token: str, wor
 
 
 def test_numbers_and_joined_names_that_nobody_wrote_do_not_shut_the_gate(match: Make) -> None:
-    asked = Query("x", ("address", "use", "7421", "larkspur_server"), 9, ())
+    asked = Query("x", ("address", "use", "7421", "larkspur_server"), 9, (), 9)
     found = ranking.gather(asked, [match(path="near", score=0.5)], [match(lexical="address use", score=1.0)])
     for policy, trust in ((POLICY, 1.0), (SearchPolicy(substance=False), 0.0)):
         weights = evidence.token_weights(asked, found, policy)
@@ -218,7 +219,7 @@ def test_words_that_share_most_of_their_letters_are_alike(one: str, other: str, 
 
 
 def test_a_file_named_as_the_query_comes_before_one_that_only_holds_its_words(match: Make) -> None:
-    asked = Query("tuple store", ("tupl", "store"), 2, ())
+    asked = Query("tuple store", ("tupl", "store"), 2, (), 2)
     lexical = [
         match(path="other.md", score=9.0, lexical="tupl store", title="the tuple store and more"),
         match(path="tuple store.md", score=5.0, lexical="tupl store"),
@@ -228,7 +229,7 @@ def test_a_file_named_as_the_query_comes_before_one_that_only_holds_its_words(ma
 
 
 def test_a_file_is_also_called_by_its_folder_and_its_name(match: Make) -> None:
-    asked = Query("first pager", ("first", "pager"), 2, ())
+    asked = Query("first pager", ("first", "pager"), 2, (), 2)
     row = match(path="pager/first.md")
     assert Names(asked, POLICY).overlap(row) == pytest.approx(1.0)
     assert Names(asked, SearchPolicy(folder_names=False)).overlap(row) == pytest.approx(0.5**0.5)
@@ -236,7 +237,7 @@ def test_a_file_is_also_called_by_its_folder_and_its_name(match: Make) -> None:
 
 
 def test_neighbouring_words_of_a_question_count_where_they_stand_side_by_side(match: Make) -> None:
-    asked = Query("x", ("open", "pull", "request"), 9, ())
+    asked = Query("x", ("open", "pull", "request"), 9, (), 9)
     weights = dict.fromkeys(asked.tokens, 1.0)
     every = frozenset(asked.tokens)
     assert evidence.phrase(asked, match(lexical="open pull request"), every, weights) == 1.0
@@ -245,16 +246,36 @@ def test_neighbouring_words_of_a_question_count_where_they_stand_side_by_side(ma
     assert evidence.phrase(asked, match(lexical="open x"), frozenset({"open"}), weights) == 0.0
 
 
+def test_a_chunk_that_is_no_more_than_a_heading_counts_half(match: Make) -> None:
+    rows = [
+        match(path="stub.md", score=0.5, end_byte=20),
+        match(path="text.md", score=0.45),
+        match(path="z.md", score=0.1),
+    ]
+    asked = Query("w v", ("w", "v"), 2, (), 2)
+    for policy, first in ((POLICY, "text.md"), (SearchPolicy(thin_bytes=0), "stub.md")):
+        scored = ranking.score_chunks(asked, ranking.gather(asked, rows, []), policy, 0.2)
+        assert ranking.rank(scored, policy, lambda row: row.path)[0].match.path == first
+
+
+@pytest.mark.parametrize(
+    ("typed", "telling"), [("what does --force do?", 1), ("--force", 1), ("use --force to sync notes", 4)]
+)
+def test_a_question_about_a_name_is_about_that_name(typed: str, telling: int) -> None:
+    assert prepare(typed, POLICY).telling == telling
+    assert prepare(typed, POLICY).names == ("--force",)
+
+
 def test_a_question_prefers_the_opening_of_a_page_and_a_name_does_not(match: Make) -> None:
     rows = [match(path="a.md", ord=3, score=0.5), match(path="b.md", ord=0, score=0.5)]
     for words, first in ((9, "b.md"), (2, "a.md")):
-        asked = Query("x", ("w", "v"), words, ())
+        asked = Query("x", ("w", "v"), words, (), words)
         scored = ranking.score_chunks(asked, ranking.gather(asked, rows, []), POLICY, 0.2)
         assert ranking.rank(scored, POLICY, lambda row: row.path)[0].match.path == first
 
 
 def test_the_recipe_switches_every_later_step_off() -> None:
-    text = "How do I sync? What does it cost?\nERROR: x: y"
+    text = "How do I sync? What is the price?\nERROR: x: y"
     assert prepare(text, RECIPE).text == text
     assert prepare(text, RECIPE).parts == ()
     assert prepare("long now", RECIPE).tokens == ("long",)

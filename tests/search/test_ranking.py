@@ -21,7 +21,7 @@ POLICY = SearchPolicy()
 
 
 def query(*tokens: str, words: int = 9, names: tuple[str, ...] = ()) -> Query:
-    return Query(" ".join(tokens), tokens, words, names)
+    return Query(" ".join(tokens), tokens, words, names, words)
 
 
 def scored(asked: Query, dense: list[Match], lexical: list[Match], policy: SearchPolicy = POLICY) -> Scored:

@@ -64,9 +64,10 @@ def test_the_bundled_model_has_measured_units_and_a_model_of_the_same_provider_d
 def test_nothing_is_relevant_where_words_are_not_trusted_and_no_chunk_stands_out(
     trust: float, similarities: list[float], nothing: bool
 ) -> None:
-    assert nothing_relevant(trust, similarities, SCALE, 0.2) is nothing
+    assert nothing_relevant(trust, similarities, 0.3, SCALE, 0.2) is nothing
+    assert not nothing_relevant(trust, similarities, 0.4, SCALE, 0.2)
 
 
 def test_a_model_whose_units_were_not_measured_answers_every_query() -> None:
     scale = dense_scale(Model("openai", "text-embedding-3-small", 1536))
-    assert not nothing_relevant(0.0, [0.2] * 30, scale, 0.2)
+    assert not nothing_relevant(0.0, [0.2] * 30, 0.1, scale, 0.2)
