@@ -19,9 +19,12 @@ from mcp import Client, StdioServerParameters
 
 NOTES = {
     "guests.md": "# Guests\n\nThe guest wifi password changes every Monday and hangs at the front desk.\n",
-    "backup/plan.md": "# Backups\n\n## Restore\n\nA restore is rehearsed on the first day of every quarter.\n",
+    "backup/plan.md": "# Backups\n\n## Restore\n\nA restore is rehearsed every quarter. [[guests]]\n",
 }
-TOOLS = {"index_documents", "get_index_status", "search_documents", "cancel_index", "clear_index"}
+TOOLS = {
+    "index_documents", "get_index_status", "search_documents", "read_document", "list_documents", "follow_links",
+    "cancel_index", "clear_index",
+}  # fmt: skip
 SECONDS = 120
 
 
@@ -55,6 +58,14 @@ async def use_every_tool(client: Client, folder: Path) -> None:
     for query, name in (("what is the guest wifi password", "guests.md"), ("rehearse restoring data", "plan.md")):
         found = await call(client, "search_documents", query=query, k=2)
         expect(found["hits"] and found["hits"][0]["path"].endswith(name), f"search_documents finds {name}", found)
+
+    hit = found["hits"][0]
+    read = await call(client, "read_document", id=hit["id"], section=True)
+    expect("rehearsed" in read["text"] and read["freshness"] == "fresh", "read_document gives the text of a hit", read)
+    listed = await call(client, "list_documents", workspace=str(folder))
+    expect(listed["files"] == len(NOTES) and listed["folders"], "list_documents shows the folder", listed)
+    links = await call(client, "follow_links", path=hit["path"])
+    expect([each["path"] for each in links["links"]] == ["guests.md"], "follow_links finds the neighbour", links)
 
     cancelled = await call(client, "cancel_index", fails=True)
     expect(not cancelled["cancelled"], "cancel_index says that nothing is running", cancelled)

@@ -33,7 +33,7 @@ def by_path(snapshot: Snapshot, workspaces: Sequence[str], path: str) -> FileEnt
     for found in (
         [entry for entry in entries if nfc(entry.path) == wanted],
         [entry for entry in entries if nfc(entry.path).casefold() == wanted.casefold()],
-        [entry for entry in entries if _ends_with(entry.path, wanted)],
+        [entry for entry in entries if _ends_with(entry.path, wanted.casefold())],
     ):
         if len(found) == 1:
             return found[0]
@@ -43,10 +43,14 @@ def by_path(snapshot: Snapshot, workspaces: Sequence[str], path: str) -> FileEnt
     raise InputError(f"No indexed document is called {path!r}.", _nearest(wanted, entries))
 
 
-def _ends_with(path: str, wanted: str) -> bool:
-    whole, short = nfc(path).casefold(), wanted.casefold()
-    bare = str(PurePosixPath(whole).with_suffix(""))
-    return any(each == short or each.endswith("/" + short) for each in (whole, bare))
+def _ends_with(path: str, short: str) -> bool:
+    """Whether a path ends with whole parts of another, whose last may lack the extension."""
+    whole = nfc(path).casefold()
+    at = whole.rfind(short)
+    if at < 0 or (at and whole[at - 1] != "/"):
+        return False
+    rest = whole[at + len(short) :]
+    return not rest or (rest.startswith(".") and "/" not in rest and "." not in rest[1:])
 
 
 def _nearest(wanted: str, entries: Sequence[FileEntry]) -> str:

@@ -12,13 +12,13 @@ import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Literal
 
 from markdown_rag.markdown.blobs import Blobs, find_blobs
 from markdown_rag.markdown.cutting import Atom, Cutter
 from markdown_rag.markdown.decoding import Decoded, Undecodable, decode
-from markdown_rag.markdown.edges import Edge, document_edges
-from markdown_rag.markdown.frontmatter import MAX_TITLE, FrontMatter, Json, bounded_names, shorten, split_front_matter
+from markdown_rag.markdown.document import Chunk, Document, Excluded, TitleSource
+from markdown_rag.markdown.edges import document_edges
+from markdown_rag.markdown.frontmatter import MAX_TITLE, FrontMatter, bounded_names, shorten, split_front_matter
 from markdown_rag.markdown.heads import Heads
 from markdown_rag.markdown.lexical import analyze
 from markdown_rag.markdown.outline import Block, Outline, parse_outline
@@ -27,13 +27,14 @@ from markdown_rag.markdown.sections import common_path, split_sections
 from markdown_rag.markdown.splitting import cut
 from markdown_rag.markdown.tokens import count
 
+__all__ = ["HEADING_JOIN", "Chunk", "ChunkPolicy", "Document", "Excluded", "chunk_document"]
+
 CHUNKER_VERSION = 1  # part of every policy's fingerprint: a new number re-chunks every file
 NO_WORDS = "no words"
 HEADING_JOIN = " › "
 MAX_LEXICAL = 60_000  # bytes
 MAX_FIELDS = 12_000  # bytes of the lexical text that come from title, headings, path, tags
 MAX_FRONT = 15_000  # characters of front matter that stand for a file without a body
-TitleSource = Literal["frontmatter", "heading", "stem"]
 Gap = tuple[int, int, str]  # start, end, reason
 EMPTY = "empty"
 _CHARS_PER_TOKEN = 5  # a longer section is hardly whole: it is not counted twice
@@ -60,49 +61,6 @@ class ChunkPolicy:
         """16 hex digits that stand for this policy and this version of the rules."""
         parts = f"{CHUNKER_VERSION}/{self.max_tokens}/{self.min_tokens}/{self.overlap}/{self.min_final}"
         return hashlib.sha256(parts.encode()).hexdigest()[:16]
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """One stored passage. Lines are 1-based and inclusive, bytes are the file's, end exclusive."""
-
-    ord: int
-    heading_path: tuple[str, ...]
-    text: str
-    prefix: str
-    start_line: int
-    end_line: int
-    start_byte: int
-    end_byte: int
-    embed_text: str
-    text_hash: str
-    lexical: str
-
-
-@dataclass(frozen=True, slots=True)
-class Excluded:
-    """Bytes of the body that are in no chunk, and why."""
-
-    start_byte: int
-    end_byte: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A file as it is indexed. A file without words has no chunks and a warning that says so. edges: its links."""
-
-    title: str
-    title_source: TitleSource
-    aliases: tuple[str, ...]
-    tags: tuple[str, ...]
-    description: str
-    properties: dict[str, Json]
-    chunks: tuple[Chunk, ...]
-    excluded: tuple[Excluded, ...]
-    warnings: tuple[str, ...]
-    encoding: str
-    edges: tuple[Edge, ...] = ()
 
 
 def chunk_document(data: bytes, path: str, policy: ChunkPolicy) -> Document | Undecodable:

@@ -1,0 +1,85 @@
+"""A document is found by its path, or by its name if there is only one; else the nearest are named."""
+
+from __future__ import annotations
+
+import pytest
+
+from markdown_rag.errors import InputError
+from markdown_rag.library.finding import by_digest, by_path
+from markdown_rag.library.passages import (
+    Continuation,
+    PassageId,
+    file_digest,
+    parse_continuation,
+    parse_id,
+    passage_id,
+)
+from markdown_rag.search.catalog import Snapshot
+from markdown_rag.store.base import FileEntry
+
+PATHS = ["index.md", "notes/Plan.md", "notes/deep/plan.markdown", "notes/Größe.md", "v1.2.md", "a/x.md", "b/x.md"]
+
+
+def snapshot(*paths: str, workspace: str = "w") -> Snapshot:
+    entries = [FileEntry(workspace, path, 1, 1, "", (), (), {}, "", "") for path in paths]
+    return Snapshot({(entry.workspace, entry.path): entry for entry in entries}, None, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("index.md", "index.md"),
+        ("INDEX", "index.md"),
+        ("notes/Plan.md", "notes/Plan.md"),
+        ("notes/plan.md", "notes/Plan.md"),
+        ("deep/plan", "notes/deep/plan.markdown"),
+        ("plan.markdown", "notes/deep/plan.markdown"),
+        ("gro\u0308sse", "notes/Größe.md"),
+        ("gro\u0308ße", "notes/Größe.md"),
+        ("v1.2", "v1.2.md"),
+        ("v1", ""),
+        ("b/x", "b/x.md"),
+        ("ndex.md", ""),
+        ("deep", ""),
+    ],
+)
+def test_a_document_is_found_by_path_or_name(given: str, wanted: str) -> None:
+    if wanted:
+        assert by_path(snapshot(*PATHS), ("w",), given).path == wanted
+    else:
+        with pytest.raises(InputError):
+            by_path(snapshot(*PATHS), ("w",), given)
+
+
+def test_a_name_of_several_documents_is_not_guessed() -> None:
+    with pytest.raises(InputError, match=r"any of 2 documents: a/x\.md, b/x\.md"):
+        by_path(snapshot(*PATHS), (), "x")
+    with pytest.raises(InputError, match="The nearest: index"):
+        by_path(snapshot(*PATHS), (), "indx.md")
+
+
+def test_a_document_of_another_workspace_is_not_found() -> None:
+    with pytest.raises(InputError):
+        by_path(snapshot(*PATHS, workspace="other"), ("w",), "index.md")
+
+
+def test_an_id_leads_back_to_its_file() -> None:
+    given = passage_id("w", "notes/Größe.md", 12, "ab" * 32)
+    parsed = parse_id(given.upper())
+    assert parsed == PassageId(file_digest("w", "notes/Größe.md"), 12, "abababab")
+    found = by_digest(snapshot(*PATHS), parsed.file)
+    assert found is not None
+    assert found.path == "notes/Größe.md"
+    assert by_digest(snapshot(*PATHS, workspace="v"), parsed.file) is None
+    assert parse_id("docs://" + parsed.file) == PassageId(parsed.file, 0, "")
+
+
+def test_a_continuation_is_its_text() -> None:
+    given = Continuation("disk", "0" * 12, "f" * 12, 3, 90)
+    assert parse_continuation(str(given)) == given
+
+
+@pytest.mark.parametrize("text", ["", "x", "0123456789ab-1", "0123456789ab-1-0123456", "notes/a.md", "disk-1-2-3-4"])
+def test_what_is_neither_is_told(text: str) -> None:
+    assert parse_id(text) is None
+    assert parse_continuation(text) is None
