@@ -32,19 +32,23 @@ then what to do next. No message ever holds a key or the text of a document.
 from __future__ import annotations
 
 
+_SHOWN = 12_000  # characters of a message: a line for each variable there is; what was given may be megabytes
+
+
 class FastRagError(Exception):
     """Base of all errors of this package.
 
-    message: what was wrong, one sentence. next_step: what the reader can do about it, one sentence or "".
-    code: a short stable word for programs.
+    message: what was wrong, one sentence; kept as valid Unicode of bounded length, since it may repeat what was given.
+    next_step: what the reader can do about it, one sentence or "". code: a short stable word for programs.
     """
 
     code = "error"
 
     def __init__(self, message: str, next_step: str = "") -> None:
-        super().__init__(message)
-        self.message = message
+        shown = message if len(message) <= _SHOWN else f"{message[:_SHOWN]}…"
+        self.message = shown.encode("utf-8", "backslashreplace").decode()
         self.next_step = next_step
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} {self.next_step}".strip()
