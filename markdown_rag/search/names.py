@@ -52,19 +52,20 @@ class Names:
     def _cosine(self, name: Name) -> float:
         known = self._cosines.get(name)
         if known is None:
-            shared = math.fsum(self._likeness(word) for word in name)
+            best = self._best
+            shared = math.fsum([best[word] if word in best else self._likeness(word) for word in name])
             known = min(1.0, shared / math.sqrt(len(self._wanted) * len(name)))
             self._cosines[name] = known
         return known
 
     def _likeness(self, word: str) -> float:
-        """1 for a word of the query, else how like the likest one is, 0 below the policy's least."""
-        best = self._best.get(word)
-        if best is None:
-            alike = {wanted for triple in _triples(word) for wanted in self._by_triple.get(triple, ())}
-            best = max((likeness(word, wanted) for wanted in alike), default=0.0)
+        """How like the likest word of the query is to one that is none, 0 below the policy's least."""
+        best, triples = 0.0, _triples(word)
+        if not self._by_triple.keys().isdisjoint(triples):
+            alike = {wanted for triple in triples for wanted in self._by_triple.get(triple, ())}
+            best = max(likeness(word, wanted) for wanted in alike)
             best = best if best >= self._policy.name_likeness else 0.0
-            self._best[word] = best
+        self._best[word] = best
         return best
 
 

@@ -32,7 +32,8 @@ ENDED = {"succeeded", "failed", "cancelled"}
 _SAMPLE_SECONDS = 0.05
 _LOOK_SECONDS = 0.5  # between looks for processes that are new: reading every command line costs 10 ms
 _MB = 2**20
-_ROLES = {"markdown_rag.store.": "engine", "markdown_rag.service.": "service"}  # by the module a process runs
+# By the module that a process runs.
+_ROLES = {"markdown_rag.store.": "engine", "markdown_rag.service.": "service", "markdown_rag.indexing.": "chunker"}
 
 
 def percentile(values: Iterable[float], share: float) -> float:
@@ -150,18 +151,14 @@ class Cost:
         self._thread.join()
 
     def _look(self) -> None:
-        for _, parent in list(self._known.values()):
-            with contextlib.suppress(psutil.Error):
-                for child in parent.children():
-                    self._known.setdefault(child.pid, ("chunker", child))
         for process in psutil.process_iter():
             if process.pid in self._known:
                 continue
             with contextlib.suppress(psutil.Error):
                 words = process.cmdline()
-                ours = any(word.startswith(self._state) for word in words)
                 role = next((r for start, r in _ROLES.items() if any(word.startswith(start) for word in words)), None)
-                if role and ours:
+                is_ours = any(word.startswith(self._state) for word in words) or process.ppid() in self._known
+                if role and is_ours:
                     self._known[process.pid] = (role, process)
 
     def _sample(self) -> dict[str, float]:
