@@ -64,6 +64,7 @@ def test_all_who_come_at_once_get_the_same_one(connect: Callable[..., Connection
     assert set(pids) == {only_service(state_dir)}
 
 
+@pytest.mark.slow
 def test_processes_that_come_at_once_get_the_same_one(environ: Environ, state_dir: Path, tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path; from markdown_rag.service.opening import open_facade;"
@@ -143,6 +144,7 @@ def test_who_answers_with_another_greeting_is_not_taken_for_the_service(
         thread.join()
 
 
+@pytest.mark.slow
 def test_a_service_that_hangs_is_ended_and_another_takes_its_place(
     connect: Callable[..., Connection], state_dir: Path
 ) -> None:
@@ -170,6 +172,7 @@ def test_a_living_service_whose_endpoint_file_was_damaged_is_found_again(
     assert only_service(state_dir) == first.endpoint.pid
 
 
+@pytest.mark.slow
 def test_a_service_whose_state_directory_was_removed_ends(connect: Callable[..., Connection], state_dir: Path) -> None:
     connect()
     (service,) = services_of(state_dir)
@@ -263,6 +266,7 @@ def test_without_a_service_everything_runs_in_the_process_and_says_so(agent: Ope
     assert services_of(state_dir) == []
 
 
+@pytest.mark.slow
 def test_an_older_version_leaves_as_soon_as_nobody_uses_it_when_a_newer_one_has_come(
     identity: Identity, environ: Environ, state_dir: Path
 ) -> None:

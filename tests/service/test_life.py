@@ -59,6 +59,7 @@ def test_a_job_goes_on_under_its_id_when_the_service_is_killed(agent: Opener, st
     assert indexed(facade, vault)["result"]["unchanged_files"] == FILES
 
 
+@pytest.mark.slow
 def test_a_job_goes_on_under_its_id_after_the_service_was_stopped(
     agent: Opener, state_dir: Path, tmp_path: Path
 ) -> None:
@@ -71,6 +72,7 @@ def test_a_job_goes_on_under_its_id_after_the_service_was_stopped(
     assert facade.audit(IndexCall(root=str(vault)))["ok"]
 
 
+@pytest.mark.slow
 def test_a_killed_service_is_not_noticed_by_who_calls_next(agent: Opener, state_dir: Path, vault: Path) -> None:
     facade = agent()
     indexed(facade, vault)
@@ -79,6 +81,7 @@ def test_a_killed_service_is_not_noticed_by_who_calls_next(agent: Opener, state_
     assert facade.search(SearchCall("password")) == before
 
 
+@pytest.mark.slow
 def test_the_engine_killed_under_the_service_is_not_noticed_by_who_calls_next(
     agent: Opener, state_dir: Path, vault: Path
 ) -> None:
@@ -115,6 +118,7 @@ def test_an_agent_that_asks_and_exits_has_its_job_done_and_the_next_one_reads_it
     assert len(services_of(state_dir)) == 1
 
 
+@pytest.mark.slow
 def test_a_service_without_clients_and_jobs_leaves_and_its_engine_too(
     agent: Opener, state_dir: Path, tmp_path: Path
 ) -> None:
@@ -157,6 +161,7 @@ def test_status_stop_and_logs_say_what_runs_and_end_it(agent: Opener, state_dir:
     assert "leaving" in control.logs(settings)
 
 
+@pytest.mark.slow
 def test_a_service_that_hangs_is_shown_and_stopped(agent: Opener, state_dir: Path, environ: Environ) -> None:
     agent().status()
     (service,) = services_of(state_dir)
@@ -167,6 +172,7 @@ def test_a_service_that_hangs_is_shown_and_stopped(agent: Opener, state_dir: Pat
     assert not service.is_running() or service.status() == psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.slow
 def test_no_key_is_in_any_file_of_the_service(agent: Opener, state_dir: Path) -> None:
     key = "sk-very-secret-0123456789"
     facade = agent(EMBEDDING_PROVIDER="openai", OPENAI_API_KEY=key)
