@@ -20,6 +20,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 if TYPE_CHECKING:
     from markdown_rag.embeddings.registry import EmbeddingSettings
+    from markdown_rag.embeddings.reranker import CrossEncoder
     from markdown_rag.indexing.ignore import ScanPolicy
     from markdown_rag.markdown.chunking import ChunkPolicy
     from markdown_rag.store.opening import StoreSettings
@@ -103,6 +104,16 @@ def embedding_settings(settings: Settings) -> EmbeddingSettings:
         kept=settings.state_directory / "models",
         download=settings.embedding_allow_download == "on",
     )
+
+
+def cross_encoder(settings: Settings) -> CrossEncoder | None:
+    """What reads the first hits again, if anything does."""
+    from markdown_rag.embeddings.reranker import CrossEncoder
+
+    if not settings.rerank_model:
+        return None
+    kept, download = settings.state_directory / "models", settings.embedding_allow_download == "on"
+    return CrossEncoder(settings.rerank_model, settings.embedding_threads, kept, download=download)
 
 
 def store_settings(settings: Settings) -> StoreSettings:

@@ -81,9 +81,7 @@ class Settings(BaseSettings):
     gemini_api_key: Key = value(NO_KEY, _KEY, "Key for `gemini`.")
     openai_api_key: Key = value(NO_KEY, _KEY, "Key for `openai`.")
     voyage_api_key: Key = value(NO_KEY, _KEY, "Key for `voyage`.")
-    vertex_project: str = text(
-        "", "a project's id", "Google Cloud project for `vertex`.", default="the credentials' own"
-    )
+    vertex_project: str = text("", "a project's id", "Google project for `vertex`.", default="the credentials' own")
     vertex_location: str = text("us-central1", "a region's name", "Google Cloud region for `vertex`.")
     google_application_credentials: str = text(
         "", "a file's path", "Account file for `vertex`; Google's library reads it.", default="Google's own search"
@@ -94,6 +92,7 @@ class Settings(BaseSettings):
     embedding_timeout_seconds: int = whole(60, 1, 600, "How long one request may take.")
     embedding_threads: int = whole(1, 1, 256, "Processor threads of the local model.")
     embedding_allow_download: Switch = switch("off", "Whether `local` may fetch a model that `EMBEDDING_MODEL` names.")
+    rerank_model: str = text("", "a folder or a model's name", "Cross-encoder over the first 20 hits.", default="none")
     embedding_budget_tokens: int | None = whole(
         None, 1, 10**12, "Most tokens one job may have embedded; the rest waits for the next job.", default="no limit"
     )

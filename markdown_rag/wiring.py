@@ -26,7 +26,14 @@ from markdown_rag.jobs.job import Job
 from markdown_rag.jobs.ledger import open_ledger
 from markdown_rag.jobs.owner import is_gone, name_of
 from markdown_rag.jobs.queue import JobQueue
-from markdown_rag.policies import embedding_settings, job_target, policies_of, store_place, store_settings
+from markdown_rag.policies import (
+    cross_encoder,
+    embedding_settings,
+    job_target,
+    policies_of,
+    store_place,
+    store_settings,
+)
 from markdown_rag.reading import Reading, Unreachable, open_embeddings
 from markdown_rag.settings import Settings
 from markdown_rag.workspaces import MIGRATIONS, WorkspaceRegistry
@@ -226,7 +233,15 @@ class Parts:
         from markdown_rag.search.searcher import Searcher
 
         catalog = Catalog(store, self.clock)
-        searcher = Searcher(store, vectors, catalog, roots=self.root_of, policy=SearchPolicy(), clock=self.clock)
+        searcher = Searcher(
+            store,
+            vectors,
+            catalog,
+            roots=self.root_of,
+            policy=SearchPolicy(),
+            clock=self.clock,
+            reranker=self.once("reranker", lambda: cross_encoder(self.settings)),
+        )
         return Reading(store, catalog, searcher)
 
     def _keyword_reading(self, reason: EmbeddingError) -> Reading:

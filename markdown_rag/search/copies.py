@@ -89,7 +89,9 @@ def page_of(path: str) -> Page:
 def likeness(shown: Ranked, other: Ranked) -> Kind | None:
     """How another chunk is like one that is shown; None where it says something of its own."""
     one, two = shown.candidate.match, other.candidate.match
-    if one.path != two.path and one.workspace == two.workspace:
+    if (one.workspace, one.path) == (two.workspace, two.path):
+        return None  # two places of one file are two places
+    if one.workspace == two.workspace:
         page = page_of(one.path)
         if page.is_translation_of(page_of(two.path)):
             return Kind.TRANSLATION
@@ -97,7 +99,7 @@ def likeness(shown: Ranked, other: Ranked) -> Kind | None:
             return Kind.VERSION
     if not other.candidate.held <= shown.candidate.held:
         return None
-    return Kind.SAME if _common(one, two) >= NEAR else None
+    return Kind.SAME if _common(one, two) >= NEAR and _numbers(one) == _numbers(two) else None
 
 
 def _common(one: Match, other: Match) -> float:
@@ -107,6 +109,11 @@ def _common(one: Match, other: Match) -> float:
         return 0.0
     common = len(mine & theirs)
     return common / (len(mine) + len(theirs) - common)
+
+
+def _numbers(match: Match) -> frozenset[str]:
+    """The words with digits: tables and reports differ in nothing else."""
+    return frozenset(word for word in _words(match.lexical) if any(map(str.isdigit, word)))
 
 
 @lru_cache(maxsize=256)

@@ -45,12 +45,13 @@ class SearchPolicy:
     identifier_exact, identifier_dense: the weights of the name as written and of similarity in them.
     identifier_coordination: their keyword part counts by what the chunk holds.
 
-    Of the answer. floor: a query whose words are trusted no more than this may have no answer at all, if no chunk
-    is nearer to it than the others (relevance.nothing_relevant); below 0 = every query is answered. likeness_cost:
-    what a hit loses for resembling an earlier one, where a diverse answer was asked for. fold_copies:
-    passages that say the same are shown once. excerpt_bytes, further_excerpt_bytes: UTF-8 bytes of the first
-    excerpts and of the others. hash_bytes: the largest file that is read to tell whether it changed. threads: keyword searches
-    that run beside their dense ones at the same time, over all callers.
+    Of the answer. rerank_top, rerank_weight: how many chunks a cross-encoder reads where one was given, and what
+    its score is worth in the sum. floor: a query whose words are trusted no more than this may have no answer at
+    all, if no chunk is nearer to it than the others (relevance.nothing_relevant); below 0 = every query is
+    answered. likeness_cost: what a hit loses for resembling an earlier one, where a diverse answer was asked for.
+    fold_copies: passages that say the same are shown once. excerpt_bytes, further_excerpt_bytes: UTF-8 bytes of the
+    first excerpts and of the others. hash_bytes: the largest file that is read to tell whether it changed. threads:
+    keyword searches that run beside their dense ones at the same time, over all callers.
     """
 
     over_fetch: int = 5
@@ -81,6 +82,8 @@ class SearchPolicy:
     identifier_exact: float = 1.0
     identifier_dense: float = 0.001
     identifier_coordination: bool = True
+    rerank_top: int = 20
+    rerank_weight: float = 0.3
     floor: float = 0.2
     likeness_cost: float = 0.5
     fold_copies: bool = True

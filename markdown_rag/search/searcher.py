@@ -25,6 +25,7 @@ from markdown_rag.search.policy import MAX_K, SearchPolicy
 from markdown_rag.search.query import Query, prepare
 from markdown_rag.search.ranking import Placed
 from markdown_rag.search.relevance import dense_scale, relevance
+from markdown_rag.search.reranking import Reranker, reranked
 from markdown_rag.store.base import Store, Where
 
 _CHOICE = 4  # times k: what a diverse answer is chosen from
@@ -47,6 +48,7 @@ class Searcher:
         roots: Roots,
         policy: SearchPolicy,
         clock: Clock,
+        reranker: Reranker | None = None,
     ) -> None:
         self._store = store
         self._embeddings = embeddings
@@ -54,6 +56,7 @@ class Searcher:
         self._roots = roots
         self._policy = policy
         self._clock = clock
+        self._reranker = reranker
         self._scale = dense_scale(store.model)
         self._pool = ThreadPoolExecutor(policy.threads, thread_name_prefix="search")
 
@@ -69,9 +72,11 @@ class Searcher:
         query, k = prepare(request.query, policy), min(request.k, MAX_K)
         places = Places(self._roots)
         collectors = [self._collector(asked, request, policy, places) for asked in query.parts or (query,)]
-        wanted = k * _CHOICE if request.diverse else k
+        reranker = self._reranker if request.mode is Mode.HYBRID else None
+        wanted = max(k * _CHOICE if request.diverse else k, policy.rerank_top if reranker else 0)
         found = in_turn([one.collect(request.where, wanted) for one in collectors], policy, places, wanted)
-        placed = diversify(found.placed, k, policy.likeness_cost) if request.diverse else found.placed
+        placed, note = reranked(query.text, found.placed, reranker, policy)
+        placed = diversify(placed, k, policy.likeness_cost) if request.diverse else placed[:k]
         hits = tuple(
             make_hit(
                 item, places, policy, self._scale, copies=found.copies.get(item.match.id, ()), first=item is placed[0]
@@ -91,7 +96,7 @@ class Searcher:
             more=found.more or len(found.placed) > len(placed),
             best_score=best,
             degraded=next((one.legs.degraded for one in collectors if one.legs.degraded), ""),
-            notes=tuple(_notes(request.k, query, hits)),
+            notes=tuple(_notes(request.k, query, hits, note)),
             empty=None if hits else _empty(found, snapshot, request.where, best),
             seconds=self._clock.monotonic() - started,
         )
@@ -119,9 +124,8 @@ def _empty(found: Collected, snapshot: Snapshot, where: Where, best: float) -> E
     return emptiness.explain(snapshot, where)
 
 
-def _notes(asked_k: int, query: Query, hits: Iterable[Hit]) -> Iterable[str]:
-    if query.note:
-        yield query.note
+def _notes(asked_k: int, query: Query, hits: Iterable[Hit], note: str) -> Iterable[str]:
+    yield from filter(None, (query.note, note))
     if asked_k > MAX_K:
         yield f"k was cut to {MAX_K}."
     unchecked = [hit.path for hit in hits if hit.freshness is Freshness.UNCHECKED]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from markdown_rag.clock import ManualClock
 from markdown_rag.errors import EmbeddingUnavailable
@@ -21,6 +22,9 @@ from markdown_rag.store.base import Match, Model, Record, Where, record_id
 from markdown_rag.store.memory import MemoryStore
 
 DIMENSION = 64
+settings.register_profile("search", deadline=None)  # a busy machine is no failure
+settings.load_profile("search")
+
 MODEL = Model("local", "words", DIMENSION)
 
 

@@ -83,3 +83,13 @@ def test_copies_are_named_under_the_one_that_is_shown_and_others_take_their_plac
     (shown,) = (hit for hit in hits if hit.path.startswith("copy"))
     assert f"{shown.path} (the same text)" not in shown.same_in
     assert "copy-01.md (the same text)" in shown.same_in
+
+
+def test_two_places_of_one_file_are_both_shown(match: Any) -> None:
+    assert likeness(ranked(match, "a.md", WORDS), ranked(match, "a.md", WORDS, ord=1)) is None
+
+
+def test_reports_that_differ_in_their_numbers_are_both_shown(match: Any) -> None:
+    one, other = ranked(match, "2001.md", f"{WORDS} sales 417"), ranked(match, "2002.md", f"{WORDS} sales 433")
+    assert likeness(one, other) is None
+    assert likeness(one, ranked(match, "copy.md", f"{WORDS} sales 417")) is Kind.SAME
