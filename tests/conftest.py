@@ -11,9 +11,19 @@ from pathlib import Path
 
 import psutil
 import pytest
+from hypothesis import HealthCheck, settings
 
 from markdown_rag.settings import describe
 from tests.standalone import ADDRESS_VARIABLE, Standalone, standalone
+
+# A slow machine is no failure; in CI the same examples come every time, so that a red run can be repeated.
+settings.register_profile(
+    "project",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("project")
 
 SHARED_VARIABLE = "MARKDOWN_RAG_TEST_SHARED"
 _MARK = "MARKDOWN_RAG_TEST_RUN"  # inherited by every process a test starts, however detached
