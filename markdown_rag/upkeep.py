@@ -56,7 +56,7 @@ class Upkeep:
 
     def _repair(self, scope: Scope, call: IndexCall, plan: Repair) -> list[str]:
         """Carry out a plan; what stopped a part of it."""
-        self.parts.store.delete(plan.remove)
+        self.parts.indexer.remove_rows(plan.remove)
         runs = []
         if plan.prune:  # an index run is what may judge that files are gone: it has the guard
             runs.append((scope, replace(call, force=False)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -125,6 +125,10 @@ class Indexer:
         """Remove every row of a workspace and what is remembered of it; the number of rows. store: another one."""
         writer = self._writer if store is None else replace(self._writer, store=store)
         return writer.clear(workspace)
+
+    def remove_rows(self, ids: Sequence[str]) -> None:
+        """Remove rows that stand for nothing, as a plan of repair names them."""
+        self._writer.remove_rows(ids)
 
     def close(self) -> None:
         """End the stages' threads; a run that has not seen its stop yet is not waited for. Safe to call twice."""

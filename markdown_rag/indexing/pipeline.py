@@ -113,6 +113,10 @@ class Writer:
         self.cache.note(run.workspace, {}, intents, self.store.collection)
         run.report.orphans += rows + len(remains)
 
+    def remove_rows(self, ids: Sequence[str]) -> None:
+        """Remove rows that an audit found to stand for nothing: of a generation the committing one is named last."""
+        self.store.delete([*ids])
+
     def _never_committed(self, run: Run, intents: Sequence[Intent]) -> list[Generation]:
         """Intended generations that are not committed now: this run's own may be, and their note have failed."""
         begun = reconcile.unfinished(intents, run.survey.catalog)

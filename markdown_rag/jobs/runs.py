@@ -19,12 +19,16 @@ _PASSING = (EmbeddingUnavailable, StoreUnavailable)  # errors after which the sa
 
 @dataclass(slots=True, eq=False)
 class LiveRun:
-    """A running job of this process. outcome: None until the run has ended; kept until it is written down."""
+    """A running job of this process.
+
+    outcome: None until the run has ended; kept until it is written down. unwritten: that was tried, and failed.
+    """
 
     job: Job
     progress: Progress = field(default_factory=Progress)
     stop: StopSignal = field(default_factory=StopSignal)
     outcome: Outcome | None = None
+    unwritten: bool = False
     thread: threading.Thread | None = None
 
     def launch(self, run: RunJob, ended: Callable[[LiveRun, Outcome], None]) -> None:

@@ -84,11 +84,16 @@ class Worker:
             self._pulse.start()
 
     def freshest(self, job: Job) -> Job:
-        """The job with the figures of this moment if it runs here, with those of the last pulse else."""
+        """The job with the figures of this moment if it runs here, with those of the last pulse else.
+
+        One that has ended here is shown as ended, also while that cannot be written down (a full disk).
+        """
         with self._lock:
             run = self._live.get(job.id)
         if run is None or job.status is not Status.RUNNING:
             return job
+        if run.unwritten and run.outcome is not None and not self.closed:
+            return finish(job, run.outcome, run.progress, self._clock.now())
         return replace(job, progress=replace(run.progress))
 
     def pass_on_cancel(self, job: Job) -> None:
@@ -192,9 +197,12 @@ class Worker:
 
     def _ended(self, run: LiveRun, outcome: Outcome) -> None:
         """In the run's own thread, as its last act."""
-        with self._gate, contextlib.suppress(StateError):  # the pulse, or close, tries again
+        with self._gate:
             if not self.settled:  # else its end is written, and the ledger may be closed
-                self._record(run, outcome)
+                try:
+                    self._record(run, outcome)
+                except StateError:  # the pulse, or close, tries again
+                    run.unwritten = True
         self._wake.set()
         self._tell_listeners()
 

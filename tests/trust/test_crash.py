@@ -210,3 +210,52 @@ def test_cuts_at_25_moments_lose_double_and_repeat_nothing(loop: Callable[[int],
 @pytest.mark.skipif("MARKDOWN_RAG_TEST_CUTS" not in os.environ, reason="set MARKDOWN_RAG_TEST_CUTS=200 (half an hour)")
 def test_cuts_at_many_moments_lose_double_and_repeat_nothing(loop: Callable[[int], Loop]) -> None:
     run_cuts(loop(3), CUTS)
+
+
+@pytest.mark.parametrize("harm", ["deleted", "truncated", "garbage"])
+def test_a_state_file_that_is_lost_or_damaged_costs_a_rescan_and_nothing_else(
+    loop: Callable[[int], Loop], state_dir: Path, harm: str
+) -> None:
+    here = loop(4)
+    here.close()
+    paid = here.stub.stats()["texts"]
+    for file in [file for file in state_dir.iterdir() if file.suffix in {".sqlite3", ".db"} and file.is_file()]:
+        if harm == "deleted":
+            file.unlink()
+        else:
+            file.write_bytes(file.read_bytes()[:1500] if harm == "truncated" else b"garbage" * 500)
+    here.__post_init__()
+    result = here.indexed_here()["result"]
+    assert (result["delta_counts"], result["embedded"]) == ({"new": 0, "modified": 0, "deleted": 0}, 0)
+    assert here.stub.stats()["texts"] == paid
+    assert stored(here.parts.store, here.workspace) == here.picture()
+    assert here.app.audit(IndexCall(root=str(here.vault)))["ok"]
+
+
+def test_a_disk_that_is_full_is_said_and_the_next_run_puts_all_right(loop: Callable[[int], Loop]) -> None:
+    here = loop(5)
+    before = here.picture()
+    for number in range(40):
+        here.write(f"more{number}.md")
+    after = here.picture()
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000)); "
+    command = [sys.executable, "-c", limit + COMMAND[2], "index", str(here.vault)]
+    ended = subprocess.run(command, env=here.environ, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode == 0 or "Error: " in ended.stderr or "failed: " in ended.stderr, ended.stderr
+    here.nothing_is_lost(before, after)
+    here.indexed_here()
+    assert stored(here.parts.store, here.workspace) == after
+    assert here.app.audit(IndexCall(root=str(here.vault)))["ok"]
+
+
+def test_a_state_directory_that_cannot_be_written_is_said_with_the_way_out(loop: Callable[[int], Loop]) -> None:
+    here = loop(6)
+    environ = here.environ | {"MARKDOWN_RAG_CACHE_DIR": "/proc/nowhere"}
+    ended = subprocess.run(
+        [*COMMAND, str(here.vault)], env=environ, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert ended.returncode == 1
+    assert "/proc/nowhere" in ended.stderr
+    assert "MARKDOWN_RAG_CACHE_DIR" in ended.stderr
+    assert "Traceback" not in ended.stderr
