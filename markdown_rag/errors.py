@@ -31,7 +31,6 @@ then what to do next. No message ever holds a key or the text of a document.
 
 from __future__ import annotations
 
-
 _SHOWN = 12_000  # characters of a message: a line for each variable there is; what was given may be megabytes
 
 

@@ -49,7 +49,8 @@ FIELD_MEANINGS = {
     "file_hash": "sha256 of the file's bytes",
     "text_hash": "sha256 of the embedded text",
     "policy": "fingerprint of the chunking policy",
-    "links": "the file's links as a JSON array, on the row with `ord` 0 and on further ones where they do not fit; else empty",
+    "links": "the file's links as a JSON array, on the row with `ord` 0 and on further ones where they do not fit; "
+    "else empty",
     "vector": "(1 − w) × chunk + w × document, both of length 1, w the collection's `document_weight`; not normalised",
 }
 BLOCK = re.compile(r"(<!-- table: (?P<call>[^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)

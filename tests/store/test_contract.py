@@ -21,8 +21,8 @@ def ids(found) -> set[str]:
 
 TREE = ["top.md", "docs/a.md", "docs/deep/b.md", "docs.md", "docs0/c.md", "docs-old/d.md", "do_s/e.md", "doXs/f.md"]
 FIELDS = (
-    "id", "workspace", "path", "ord", "chunk_count", "gen", "title", "heading_path", "text", "prefix", "lexical", "tags",
-    "aliases", "properties", "start_line", "end_line", "start_byte", "end_byte", "file_hash", "text_hash",
+    "id", "workspace", "path", "ord", "chunk_count", "gen", "title", "heading_path", "text", "prefix", "lexical",
+    "tags", "aliases", "properties", "start_line", "end_line", "start_byte", "end_byte", "file_hash", "text_hash",
 )  # fmt: skip
 
 

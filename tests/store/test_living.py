@@ -73,7 +73,8 @@ def library_schema():
 
 def row_of(number: int, version: int) -> dict:
     text = f"word{number % 5} all version{version % 3} " + "more " * (number % 4)
-    full, _ = to_row(record(f"{number % 4}.md", number, lexical=text, vector=vector(number * 1000 + version)), DIMENSION)
+    made = record(f"{number % 4}.md", number, lexical=text, vector=vector(number * 1000 + version))
+    full, _ = to_row(made, DIMENSION)
     kept = {name: full[name] for name in ("path", "ord", "lexical")}
     return kept | {"id": f"k{number}", "vector": full["vector"].tolist()}
 
