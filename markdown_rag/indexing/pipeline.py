@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from markdown_rag.clock import Clock, StopSignal
 from markdown_rag.embeddings.base import Vector
@@ -134,13 +135,18 @@ class Writer:
     def clear(self, workspace: str) -> int:
         """Remove every row of a workspace and all that is remembered of it; the number of rows.
 
-        The committing rows go first: what a clearing leaves that is cut short is uncommitted, and the next run, which
-        remembers nothing, removes it.
+        The committing rows go first, so that no file is left with half of its rows. What a clearing leaves that is cut
+        short is noted as intended and never committed: the next run removes it.
         """
         keys = list(self.store.keys(Where(workspaces=(workspace,))))
         self.cache.forget_workspace(workspace)
-        self.store.delete([key.id for key in keys if key.ord == 0])
-        self.store.delete([key.id for key in keys if key.ord != 0])
+        with self.underway.run() as mark:
+            rows = {(key.path, key.gen): key.ord + 1 for key in sorted(keys, key=attrgetter("ord"))}
+            going = [Intent(path, gen, count, mark) for (path, gen), count in rows.items()]
+            self.cache.intend(workspace, self.store.collection, going)
+            self.store.delete([key.id for key in keys if key.ord == 0])
+            self.store.delete([key.id for key in keys if key.ord != 0])
+            self.cache.note(workspace, {}, going, self.store.collection)
         if len(keys) >= FLUSH_ROWS:
             self.store.flush()
         return len(keys)

@@ -184,6 +184,42 @@ def test_a_fault_anywhere_loses_nothing_and_the_next_run_puts_all_right(
     assert sweep(vaults, seam, mode) >= SEAMS[seam]
 
 
+def test_a_state_file_that_fails_after_a_file_was_stored_does_not_take_the_file_back(
+    vaults: Callable[..., Vault],
+) -> None:
+    vault = vaults(0)
+    vault.write("a.md", LONG.format("first"))
+    vault.run()
+    for at in range(1, 12):
+        vault.write("a.md", LONG.format(f"edit {at}"))
+        vault.seams["stats"].arm(at, Mode.ONCE)
+        vault.run()
+        vault.seams["stats"].disarm()
+        assert vault.as_read() == vault.picture()
+    is_settled(vault)
+
+
+def clear_sweep(open_vault: Callable[[int], Vault], mode: Mode) -> int:
+    """Clear with the first call to the store failing, then the second, and so on; how many failed."""
+    for at in range(1, MOST_CALLS):
+        vault = open_vault(at)
+        vault.begin()
+        vault.seams["store"].arm(at, mode)
+        with contextlib.suppress(FastRagError):
+            vault.indexer.clear(vault.workspace.id)
+        failed = vault.seams["store"].disarm()
+        vault.run()
+        is_settled(vault)
+        if not failed:
+            return at - 1
+    raise AssertionError("the sweep does not end")
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_clearing_that_is_cut_short_leaves_nothing_half(vaults: Callable[..., Vault], mode: Mode) -> None:
+    assert clear_sweep(vaults, mode) >= 3
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize(
