@@ -18,6 +18,8 @@ from markdown_rag.search.policy import SearchPolicy
 from markdown_rag.search.query import Query
 from markdown_rag.store.base import Match
 
+_FEW_TOKENS = 12  # up to so many are looked for one by one, in a third of the time of taking a text apart
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -74,12 +76,24 @@ def gather(query: Query, dense: Sequence[Match], lexical: Sequence[Match]) -> li
     """The union of both lists, one candidate a row."""
     similarity = {match.id: match.score for match in dense}
     keyword = {match.id: match.score for match in lexical}
-    wanted = frozenset(query.tokens)
+    held_in = _holder(frozenset(query.tokens))
     rows = {match.id: match for match in (*lexical, *dense)}
     return [
-        Candidate(match, similarity.get(id_), keyword.get(id_), wanted.intersection(match.lexical.split()))
-        for id_, match in rows.items()
+        Candidate(match, similarity.get(id_), keyword.get(id_), held_in(match.lexical)) for id_, match in rows.items()
     ]
+
+
+def _holder(wanted: frozenset[str]) -> Callable[[str], frozenset[str]]:
+    """A function from lexical text (tokens joined by single blanks) to the wanted ones that it holds."""
+    if len(wanted) > _FEW_TOKENS:
+        return lambda text: wanted.intersection(text.split())
+    sought = [(token, f" {token} ") for token in sorted(wanted)]
+
+    def held(text: str) -> frozenset[str]:
+        framed = f" {text} "
+        return frozenset([token for token, word in sought if word in framed])
+
+    return held
 
 
 def as_written(names: Sequence[str], match: Match) -> float:
