@@ -81,6 +81,9 @@ def mutants(source: str) -> Iterator[Mutant]:
 
 
 def _annotations(node: ast.AST) -> Iterator[ast.AST]:
+    """What changes no behaviour: types, and how a dataclass is made."""
+    for decorator in getattr(node, "decorator_list", ()):
+        yield from ast.walk(decorator)
     for field in ("annotation", "returns"):
         found = getattr(node, field, None)
         if found is not None:

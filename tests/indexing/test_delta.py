@@ -162,3 +162,9 @@ def test_the_guard_names_some_files_counts_all_and_says_what_to_do() -> None:
     assert "9.md and 20 more" in str(error)
     assert "confirm_deletions" in str(error)
     assert len(error.paths) == 30
+
+
+def test_the_guard_speaks_of_more_files_only_where_there_are_more() -> None:
+    names = tuple(f"{number:02}.md" for number in range(11))
+    assert "1 more" in str(refuse_deletions(names, 11, "/vault"))
+    assert "more" not in refuse_deletions(names[:10], 10, "/vault").message

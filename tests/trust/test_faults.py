@@ -113,9 +113,9 @@ def under(vault: Vault, seam: str) -> AbstractContextManager[None]:
     return faulty_disk(vault.root, vault.seams["disk"]) if seam == "disk" else contextlib.nullcontext()
 
 
-def sweep(open_vault: Callable[[int], Vault], seam: str, mode: Mode) -> int:
-    """Run the scenario with the first call failing, then the second, and so on; how many failed."""
-    for at in range(1, MOST_CALLS):
+def sweep(open_vault: Callable[[int], Vault], seam: str, mode: Mode, step: int = 1) -> int:
+    """Run the scenario with the first call failing, then the next one, and so on; the last that failed."""
+    for at in range(1, MOST_CALLS, step):
         vault = open_vault(at)
         vault.begin()
         before = vault.picture()
@@ -136,7 +136,7 @@ def sweep(open_vault: Callable[[int], Vault], seam: str, mode: Mode) -> int:
             twice = [text for text, times in Counter(vault.embedder.sent).items() if times > 1]
             assert not twice, twice
         if not failed:
-            return at - 1
+            return at - step
     raise AssertionError("the sweep does not end")
 
 
@@ -228,4 +228,5 @@ def test_a_clearing_that_is_cut_short_leaves_nothing_half(vaults: Callable[..., 
 def test_a_fault_of_a_real_store_loses_nothing(
     vaults: Callable[..., Vault], another_client: OpenStore, mode: Mode
 ) -> None:
-    assert sweep(lambda at: vaults(at, another_client()), "store", mode) >= SEAMS["store"]
+    step = 1 if another_client().capabilities().embedded else 5  # a server waits 0.2 s for each exact listing
+    assert sweep(lambda at: vaults(at, another_client()), "store", mode, step) > SEAMS["store"] - step

@@ -231,7 +231,7 @@ def test_whatever_happens_to_two_vaults_the_store_equals_the_model() -> None:
 @pytest.mark.slow
 def test_long_histories_of_two_vaults_leave_the_store_equal_to_the_model() -> None:
     run_state_machine_as_test(
-        Histories, settings=histories(int(os.environ.get("MARKDOWN_RAG_TEST_HISTORIES", "150")), 40)
+        Histories, settings=histories(int(os.environ.get("MARKDOWN_RAG_TEST_HISTORIES", "60")), 40)
     )
 
 

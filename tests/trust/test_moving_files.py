@@ -80,7 +80,7 @@ def versions_in(rows: list[str]) -> set[str]:
     return {word for row in rows for word in row.split() if word.startswith("v") and word.endswith("v")}
 
 
-@pytest.mark.parametrize("rounds", [15, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [15, pytest.param(80, marks=pytest.mark.slow)])
 def test_a_file_that_is_written_while_it_is_read_is_stored_in_one_of_its_forms_and_in_its_last_one_at_the_end(
     tmp_path: Path, rounds: int
 ) -> None:
