@@ -18,7 +18,13 @@ README = ROOT / "README.md"
 DOCS = ROOT / "docs"
 
 # Variables of other programs that the pages may speak of.
-FOREIGN = {"XDG_DATA_HOME", "UV_COMPILE_BYTECODE", "MARKDOWN_RAG_TEST_SHARED"}
+FOREIGN = {
+    "XDG_DATA_HOME",
+    "UV_COMPILE_BYTECODE",
+    "MARKDOWN_RAG_TEST_CUTS",
+    "MARKDOWN_RAG_TEST_HISTORIES",
+    "MARKDOWN_RAG_TEST_SHARED",
+}
 EXPECTED = (
     "architecture.md",
     "changelog.md",
