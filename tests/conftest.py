@@ -25,6 +25,8 @@ settings.register_profile(
 )
 settings.load_profile("project")
 
+BUDGET_VARIABLE = "MARKDOWN_RAG_TEST_SECONDS"  # after so many seconds slow and server tests are skipped, and say so
+_STARTED = time.monotonic()
 SHARED_VARIABLE = "MARKDOWN_RAG_TEST_SHARED"
 _MARK = "MARKDOWN_RAG_TEST_RUN"  # inherited by every process a test starts, however detached
 _GRACE_SECONDS = 6.0  # an engine process leaves within 5 s of its last client
@@ -98,6 +100,13 @@ def _outliving(before: set[threading.Thread]) -> list[str]:
             return []
         extra[0].join(timeout=0.2)
     return [thread.name for thread in extra]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out what is left of the marked tests once their time is used up: a slow machine shows less, not red."""
+    budget = float(os.environ.get(BUDGET_VARIABLE, "inf"))
+    if time.monotonic() - _STARTED > budget and any(item.get_closest_marker(mark) for mark in ("slow", "server")):
+        pytest.skip(f"{BUDGET_VARIABLE}={budget:.0f} is used up")
 
 
 def pytest_sessionstart() -> None:
