@@ -73,7 +73,7 @@ class SearchPolicy:
     thin_bytes: int = 100
     second_chunk: float = 0.1
     gate_full: float = 0.6
-    gate_top: int = 3
+    gate_top: int = 10
     gate_low: float | None = None
     substance: bool = True
     coordination: float = 0.3
@@ -121,6 +121,7 @@ RECIPE = SearchPolicy(
     opening_weight=0.0,
     phrase_weight=0.0,
     thin_bytes=0,
+    gate_top=3,
     gate_low=0.1,
     gate_full=0.6 / 0.9,
     substance=False,

@@ -69,7 +69,7 @@ def test_only_the_best_keyword_chunks_open_the_gate(match: Make) -> None:
         asked, [match(path="near", score=0.5)], [*rows, match(path="z", lexical="a b c d", score=1.0)]
     )
     equal = dict.fromkeys("abcd", 1.0)
-    assert evidence.gate(found, equal, POLICY) == pytest.approx(1 / 3 / 0.6)
+    assert evidence.gate(found, equal, SearchPolicy(gate_top=3)) == pytest.approx(1 / 3 / 0.6)
 
 
 def test_a_query_of_one_word_needs_no_second(match: Make) -> None:
