@@ -88,8 +88,8 @@ class Succession:
             found = find(old)
             if len(found.ids) == 1 and self._lacks(current, old, found.ids[0]):
                 return Answering(old, f"Answered from {_named(old)} until the index of {_named(current)} is complete.")
-        left = sum(self._lacks(current, old, id_) for old in former for id_ in old.store.workspaces())
-        return Answering(current, f"{left} folders are indexed with a former model only." if left else "")
+        left = {id_ for old in former for id_ in _workspaces(old) if self._lacks(current, old, id_)}
+        return Answering(current, f"{len(left)} folders are indexed with a former model only." if left else "")
 
     def _lacks(self, current: Reading, old: Reading, workspace: str) -> bool:
         """Whether the old collection has a file of the workspace that is there still and not in the current one."""
@@ -142,6 +142,10 @@ class Succession:
         if (card.provider, card.model, card.dimension) == _meaning(model):
             return vectors
         return Unreachable(EmbeddingUnavailable(f"The former model {model.model} cannot be reached any more."))
+
+
+def _workspaces(reading: Reading) -> set[str]:
+    return {workspace for workspace, _ in reading.catalog.snapshot().files}
 
 
 def _meaning(model: Model) -> tuple[str, str, int]:

@@ -115,7 +115,7 @@ class Loop:
         process = self.agent()
         self.wait_until_it_works(process)
         time.sleep(self.chance.uniform(0.0, 0.6))  # the moment of the cut is the point of the test
-        kind = self.chance.choice(("agent", "engine", "both"))
+        kind = self.chance.choice(("agent", "engine", "both")) if self.engine() else "agent"
         if kind != "agent" and (engine := self.engine()) is not None:
             engine.kill()
         if kind != "engine":
@@ -161,7 +161,7 @@ def loop(state_dir: Path, tmp_path: Path) -> Iterator[Callable[[int], Loop]]:
     made: list[Loop] = []
     with StubServer(dim=64, latency_ms=40) as stub:
 
-        def make(seed: int) -> Loop:
+        def make(seed: int, **more: str) -> Loop:
             vault = tmp_path / "vault"
             vault.mkdir()
             environ = {
@@ -175,6 +175,7 @@ def loop(state_dir: Path, tmp_path: Path) -> Iterator[Callable[[int], Loop]]:
                 "EMBEDDING_BATCH_SIZE": str(BATCH),
                 "EMBEDDING_CONCURRENT_BATCHES": str(AT_ONCE),
                 "MARKDOWN_CHUNK_SIZE": "128",
+                **more,
             } | {name: value for name, value in os.environ.items() if name.startswith("MARKDOWN_RAG_TEST")}
             made.append(Loop(vault, environ, stub, random.Random(seed)))
             for number in range(12):
@@ -199,6 +200,13 @@ def run_cuts(loop: Loop, cuts: int) -> None:
 
 def test_a_killed_process_or_engine_loses_doubles_and_repeats_nothing(loop: Callable[[int], Loop]) -> None:
     run_cuts(loop(1), 2)
+
+
+@pytest.mark.server
+def test_a_killed_client_of_a_server_loses_doubles_and_repeats_nothing(
+    loop: Callable[..., Loop], milvus_server: str
+) -> None:
+    run_cuts(loop(7, MILVUS_ADDRESS=milvus_server, MARKDOWN_COLLECTION=f"crash{os.getpid()}"), 3)
 
 
 @pytest.mark.slow

@@ -7,10 +7,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 
 from markdown_rag.app import App
 from markdown_rag.facade import IndexCall
@@ -145,6 +146,25 @@ def test_every_argument_of_every_tool_takes_anything_and_answers_in_bounds(serve
             return sum([await attack(client, server, tool.name, tool.input_schema) for tool in tools])
 
     assert anyio.run(run) > 300
+
+
+def test_no_name_of_a_resource_reaches_outside_the_workspace(server: FastRagServer) -> None:
+    names = [quote(text, safe="") for text in TEXTS if can_be_sent({"": text}) and len(text) < 2000]
+    names += ["../outside/secret.md", "..%2Foutside%2Fsecret.md", "linked.md", "link/secret.md", "link%2Fsecret.md"]
+
+    async def run() -> None:
+        async with Client(server) as client:
+            for name in names:
+                for uri in (f"docs://{name}", f"docs://vault/{name}"):
+                    try:
+                        result = await client.read_resource(uri)
+                    except MCPError:
+                        continue
+                    assert SECRET not in str(result), uri
+            known = await client.read_resource("docs://vault/a.md")
+            assert "The guest password is zebra" in str(known)
+
+    anyio.run(run)
 
 
 NAMES = [
