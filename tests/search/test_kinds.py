@@ -246,9 +246,10 @@ def test_neighbouring_words_of_a_question_count_where_they_stand_side_by_side(ma
     assert evidence.phrase(asked, match(lexical="open x"), frozenset({"open"}), weights) == 0.0
 
 
-def test_a_chunk_that_is_no_more_than_a_heading_counts_half(match: Make) -> None:
+@pytest.mark.parametrize("start", [0, 5000])
+def test_a_chunk_that_is_no_more_than_a_heading_counts_half(match: Make, start: int) -> None:
     rows = [
-        match(path="stub.md", score=0.5, end_byte=20),
+        match(path="stub.md", score=0.5, start_byte=start, end_byte=start + 20),
         match(path="text.md", score=0.45),
         match(path="z.md", score=0.1),
     ]
