@@ -116,6 +116,15 @@ def test_a_copied_file_embeds_nothing(bench: Bench) -> None:
     check(bench)
 
 
+def test_nothing_is_remembered_of_a_deleted_file(bench: Bench) -> None:
+    bench.note("a.md")
+    bench.note("b.md")
+    bench.run()
+    (bench.root / "a.md").unlink()
+    bench.run()
+    assert set(bench.cache.load(bench.scope())) == {"b.md"}
+
+
 def test_a_deleted_file_goes_and_nobody_else(bench: Bench) -> None:
     bench.note("a.md")
     bench.note("ab.md")

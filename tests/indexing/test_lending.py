@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from markdown_rag.clock import StopSignal
+from markdown_rag.errors import Cancelled
 from markdown_rag.indexing.lending import choose, stored_vectors
 from markdown_rag.indexing.preview import preview
 from markdown_rag.indexing.vectors import own_vectors, with_document
@@ -141,3 +142,14 @@ def test_a_text_is_found_in_another_file_when_the_first_one_is_damaged(two: list
     wanted = {text_hash for _, text_hash, _ in bench.store.vectors(bench.everything)}
     bench.store.delete([record_id(bench.workspace.id, "a.md", gens["a.md"].gen, 1)])
     assert stored_vectors(bench.store, wanted, StopSignal()).keys() == wanted
+
+
+def test_looking_for_vectors_ends_when_the_run_is_stopped(two: list[Bench]) -> None:
+    bench, _ = two
+    bench.note("a.md")
+    bench.run()
+    wanted = {text_hash for _, text_hash, _ in bench.store.vectors(bench.everything)}
+    stop = StopSignal()
+    stop.stop()
+    with pytest.raises(Cancelled):
+        stored_vectors(bench.store, wanted, stop)
