@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from markdown_rag.store.base import Where
-from markdown_rag.store.filters import accepts, parent_folder, quote, to_expression
+from markdown_rag.store.filters import NOTHING, accepts, parent_folder, quote, to_expression
 from markdown_rag.store.opening import StoreSettings, open_store
 
 from .conftest import MODEL, record
@@ -113,3 +113,9 @@ def test_everything_is_no_filter_and_no_paths_are_no_rows():
     assert to_expression(Where()) == ""
     assert not accepts(Where(paths=()), "w", "a.md")
     assert "ord < 0" in to_expression(Where(paths=()))
+
+
+def test_leaving_out_everything_leaves_nothing() -> None:
+    where = Where(outside=("",))
+    assert to_expression(where) == NOTHING
+    assert not accepts(where, "w", "a.md")
