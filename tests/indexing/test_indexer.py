@@ -227,11 +227,14 @@ def test_generations_grow_even_when_the_clock_goes_back(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "vault", tmp_path / "state", clock=ManualClock(start=2_000_000.0))
     bench.note("a.md", "first")
     bench.run()
+    (before,) = bench.store.catalog()
     bench.clock = ManualClock(start=1_000_000.0)
     bench.restart()
     bench.note("a.md", "second")
     bench.run()
     assert "second" in bench.rows()["a.md"][0]
+    (after,) = bench.store.catalog()
+    assert after.gen > before.gen
     check(bench)
     bench.close()
 
