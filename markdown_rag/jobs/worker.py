@@ -45,6 +45,7 @@ class Worker:
         self._gate = threading.Lock()  # held while jobs are accepted, looked after and ended: none slips past close
         self._listeners: set[threading.Event] = set()
         self._pulse: threading.Thread | None = None
+        self._trouble = ""  # why the last pulse could not write
         self._wake = threading.Event()
         self._closed = threading.Event()
         self._settled = threading.Event()
@@ -86,10 +87,13 @@ class Worker:
     def freshest(self, job: Job) -> Job:
         """The job with the figures of this moment if it runs here, with those of the last pulse else.
 
-        One that has ended here is shown as ended, also while that cannot be written down (a full disk).
+        While nothing can be written down (a full disk), one that has ended here is shown as ended, and one that cannot
+        be started says why.
         """
         with self._lock:
             run = self._live.get(job.id)
+        if self._trouble and job.status is Status.QUEUED and job.owner == self.owner:
+            return replace(job, note=self._trouble, progress=replace(job.progress, note=self._trouble))
         if run is None or job.status is not Status.RUNNING:
             return job
         if run.unwritten and run.outcome is not None and not self.closed:
@@ -157,8 +161,10 @@ class Worker:
                 with self._gate:
                     self._start_jobs()
                     busy = not self.closed and self._look_after_jobs()
-            except StateError:
+                self._trouble = ""
+            except StateError as error:
                 busy = True  # a full disk or a locked file may pass, and the leases outlast many pulses
+                self._trouble = str(error)
             # Real time on purpose: this paces the thread; what it does is stamped by the clock.
             self._wake.wait(PULSE_SECONDS if busy or self._live else None)
 
