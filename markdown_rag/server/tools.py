@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Container
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ import anyio.to_thread
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
+from mcp.types import Tool as ListedTool
 from pydantic import Field
 
 from markdown_rag import __version__
@@ -35,9 +37,12 @@ log = logging.getLogger(__name__)
 
 
 class FastRagServer(MCPServer[None]):
-    """An MCPServer whose arguments are checked by our rules and whose errors are in our words."""
+    """An MCPServer whose arguments are checked by our rules and whose errors are in our words.
 
-    def __init__(self, tools: list[Tool]) -> None:
+    prepare: called once, in a thread, when a host has asked for the tools: its first call may come next.
+    """
+
+    def __init__(self, tools: list[Tool], prepare: Callable[[], object]) -> None:
         super().__init__(
             "markdown-fastrag-mcp",
             title="Markdown search",
@@ -49,6 +54,14 @@ class FastRagServer(MCPServer[None]):
         )
         self._schemas = {tool.name: tool.parameters for tool in tools}
         self._fields = {tool.name: (tool.output_schema or {}).get("properties", {}) for tool in tools}
+        self._preparing = threading.Thread(target=prepare, name="prepare", daemon=True)
+
+    async def list_tools(self) -> list[ListedTool]:
+        """The tools as they go to the host."""
+        listed = await super().list_tools()
+        if self._preparing.ident is None:
+            self._preparing.start()
+        return listed
 
     def _schema(self, name: str) -> dict[str, Any]:
         if name not in self._schemas:
@@ -90,11 +103,15 @@ def failure(error: FastRagError, fields: Container[str]) -> CallToolResult:
 
 
 def create_server(facade: Facade) -> FastRagServer:
-    """The MCP server over a façade; nothing is opened or loaded here."""
+    """The MCP server over a façade; nothing is opened or loaded before a host asks for the tools."""
     limiter = anyio.CapacityLimiter(WORKERS)
 
     async def ask(work: Callable[[], Json]) -> Json:
         return await anyio.to_thread.run_sync(work, limiter=limiter, abandon_on_cancel=True)
+
+    def prepare() -> None:
+        with contextlib.suppress(FastRagError):  # the first call says the same
+            facade.status()
 
     async def index_documents(
         current_working_directory: Annotated[str, Field(description=words.CWD)] = "",
@@ -180,7 +197,8 @@ def create_server(facade: Facade) -> FastRagServer:
             make_tool(search_documents, words.SEARCH, schemas.SEARCH, read_only_hint=True),
             *document_tools(facade, ask),
             make_tool(clear_index, words.CLEAR_TOOL, schemas.CLEAR, destructive_hint=True),
-        ]
+        ],
+        prepare,
     )
     add_resources(server, facade, ask)
     return server

@@ -22,6 +22,7 @@ from markdown_rag.service import wire
 from markdown_rag.service.methods import METHODS, Method, pack
 from markdown_rag.service.siblings import ANSWER_SECONDS, about, http_client
 
+CLOSE_SECONDS = 0.3  # how long closing waits for somebody who looks for a service
 ATTEMPTS = 4  # of one call: each found a service that ended before it answered
 
 log = logging.getLogger(__name__)
@@ -91,13 +92,13 @@ class ServiceClient:
 
     def close(self) -> None:
         """Let go of the service; its jobs go on. Safe to call twice."""
-        with self._lock:
-            link, self._link, self._closed = self._link, None, True
-            local, self._local = self._local, None
-        if link is not None:
-            link.close()
-        if local is not None:
-            local.close()
+        self._closed = True
+        if not self._lock.acquire(timeout=CLOSE_SECONDS):
+            return  # a service is being started: who waits for it lets go of it
+        try:
+            self._let_go()
+        finally:
+            self._lock.release()
 
     def _call(self, name: str, *arguments: Any, **named: Any) -> Json:
         packed, on_progress = pack(name, arguments, named)
@@ -124,16 +125,27 @@ class ServiceClient:
     def _linked(self) -> _Link | None:
         """The service; None where none can be started and this process does the work."""
         with self._lock:
+            if self._link is None and self._local is None and not self._closed:
+                self._open()
             if self._closed:
+                self._let_go()
                 raise ServiceError("This client is closed.")
-            if self._link is None and self._local is None:
-                try:
-                    self._link = _Link(self._find())
-                except StartError as error:
-                    self._reason = str(error)
-                    log.warning("working without a background service: %s", error)
-                    self._local = self._inside()
             return self._link
+
+    def _open(self) -> None:
+        try:
+            self._link = _Link(self._find())
+        except StartError as error:
+            self._reason = str(error)
+            log.warning("working without a background service: %s", error)
+            self._local = self._inside()
+
+    def _let_go(self) -> None:
+        """Close what was open; called with the lock held."""
+        for part in (self._link, self._local):
+            if part is not None:
+                part.close()
+        self._link = self._local = None
 
     def _drop(self, link: _Link) -> None:
         with self._lock:

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.service.conftest import BOUND, Environ, Opener, end_services, indexed, only_service
+from tests.service.conftest import BOUND, Environ, Opener, end_services, indexed, only_service, services_of
 from tests.service.stdio import StdioAgent
 
 HEAVY = ("numpy", "grpc", "pyarrow", "pandas", "faiss", "tiktoken", "Stemmer")  # each maps a library of its own
@@ -74,3 +74,14 @@ def test_a_killed_agent_leaves_nothing_running_but_what_others_use(
     server.process.wait(BOUND)
     keeper.status()
     assert only_service(state_dir) == pid
+
+
+def test_the_service_is_started_when_a_host_asks_for_the_tools_so_that_no_call_waits_for_it(
+    environ: Environ, vault: Path, state_dir: Path
+) -> None:
+    started = StdioAgent(environ, vault)
+    assert services_of(state_dir) == [], "a host that only says hello starts nothing"
+    started.request("tools/list")
+    assert only_service(state_dir)
+    started.close()
+    end_services(state_dir)

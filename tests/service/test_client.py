@@ -153,6 +153,39 @@ def test_where_no_process_may_be_started_the_calls_are_answered_inside_and_that_
     client.close()
 
 
+def test_closing_does_not_wait_for_a_service_that_is_being_started(scripted: list[Scripted]) -> None:
+    scripted.append(Scripted())
+    looking, found = threading.Event(), threading.Event()
+    links: list[Connection] = []
+
+    def find() -> Connection:
+        looking.set()
+        found.wait()
+        links.append(scripted[0].find())
+        return links[0]
+
+    client = ServiceClient(
+        wire.Agent(Path("/here"), {}, this_process()), find, lambda: None, lambda: Unusable(SettingsError("unused"))
+    )
+    refused: list[ServiceError] = []
+
+    def ask() -> None:
+        try:
+            client.status()
+        except ServiceError as error:
+            refused.append(error)
+
+    caller = threading.Thread(target=ask)
+    caller.start()
+    looking.wait()
+    client.close()
+    assert caller.is_alive(), "closed while the service was still being started"
+    found.set()
+    caller.join()
+    assert "closed" in str(refused[0])
+    assert not links[0].alive, "nobody holds the service that was found too late"
+
+
 def test_the_client_has_the_facades_methods_and_no_others() -> None:
     client = ServiceClient(
         wire.Agent(Path("/here"), {}, this_process()), Scripted.find, lambda: None, lambda: Unusable(SettingsError("x"))
