@@ -183,7 +183,11 @@ def evaluate(app: Facade, options: argparse.Namespace) -> int:
     from markdown_rag.evaluation.page import page  # noqa: PLC0415
     from markdown_rag.evaluation.table import table  # noqa: PLC0415
 
-    scores = evaluate_folder(app, Path(options.path), ProgressDisplay().show)
+    display = ProgressDisplay()
+    try:
+        scores = evaluate_folder(app, Path(options.path), display.show, keep=options.keep)
+    finally:
+        display.end()
     if options.html:
         options.html.write_text(page(scores), encoding="utf-8")
     say_json(scores) if options.json else say(table(scores))
@@ -252,6 +256,7 @@ def _parser() -> argparse.ArgumentParser:
     command = add("eval", evaluate, "score a folder that holds docs/ and queries.jsonl")
     command.add_argument("path", help="the folder")
     command.add_argument("--html", type=Path, metavar="FILE", help="also write a page with the table and a chart")
+    command.add_argument("--keep", action="store_true", help="leave the documents in the index afterwards")
     return parser
 
 

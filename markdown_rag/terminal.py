@@ -7,6 +7,7 @@ import sys
 import time
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TextIO
 
 PLAIN_EVERY = 2.0  # seconds between progress lines where the output is no terminal
@@ -74,16 +75,25 @@ def show_preview(preview: Mapping[str, Any]) -> None:
         say(f"  {problem['path']}: {problem['reason']}")
 
 
-def progress_line(status: Mapping[str, Any], seconds: float) -> str:
-    """One line about a running job: bar, files, chunks, rate, time left. Pure."""
-    done, total = status.get("processed_files", 0), status.get("total_files", 0)
-    share = done / total if total else 0.0
-    bar = "#" * round(share * _BAR)
-    chunks = status.get("processed_chunks", 0)
-    line = f"[{bar:<{_BAR}}] {done}/{total} files, {chunks} chunks, {status.get('phase', '')}"
-    if done and seconds > 0:
-        rate = done / seconds
-        line += f", {rate:.0f} files/s, {_duration((total - done) / rate)} left"
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What was done when somebody began to look: seconds on a clock, per cent, chunks."""
+
+    at: float
+    percent: float
+    chunks: int
+
+
+def progress_line(status: Mapping[str, Any], begun: Begun, now: float) -> str:
+    """One line about a running job: bar, files, chunks, rate, time left at the pace since begun. Pure."""
+    percent, chunks = status.get("progress_percent", 0.0), status.get("processed_chunks", 0)
+    files = f"{status.get('processed_files', 0)}/{status.get('total_files', 0)} files"
+    line = f"[{'#' * round(percent / 100 * _BAR):<{_BAR}}] {files}, {chunks} chunks, {status.get('phase', '')}"
+    seconds, done = now - begun.at, percent - begun.percent
+    if seconds > 0 and chunks > begun.chunks and done > 0:
+        line += (
+            f", {(chunks - begun.chunks) / seconds:.0f} chunks/s, {_duration((100 - percent) / done * seconds)} left"
+        )
     note = status.get("note") or ""
     return f"{line} ({note})" if note else line
 
@@ -99,17 +109,19 @@ class ProgressDisplay:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._live = self._stream.isatty()
-        self._started = time.monotonic()
+        self._begun: Begun | None = None
         self._printed = 0.0
         self._width = 0
 
     def show(self, status: Mapping[str, Any]) -> None:
         """Show the newest figures."""
         now = time.monotonic()
+        if self._begun is None and status.get("total_files"):
+            self._begun = Begun(now, status.get("progress_percent", 0.0), status.get("processed_chunks", 0))
         if not self._live and now - self._printed < PLAIN_EVERY:
             return
         self._printed = now
-        line = safe(progress_line(status, now - self._started)).replace("\n", " ")
+        line = safe(progress_line(status, self._begun or Begun(now, 0.0, 0), now)).replace("\n", " ")
         if self._live:
             self._stream.write("\r" + line.ljust(self._width))
             self._width = len(line)

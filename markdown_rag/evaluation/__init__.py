@@ -14,14 +14,15 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from markdown_rag.errors import InputError, JobError
-from markdown_rag.facade import Facade, IndexCall, Json, SearchCall, job_of
+from markdown_rag.errors import InputError, JobError, WorkspaceError
+from markdown_rag.facade import Facade, IndexCall, Json, ListCall, SearchCall, job_of
 from markdown_rag.search.scoring import Difference, Range, difference, file_measures, passage_measures, summary
 
 MODES = ("hybrid", "lexical", "dense")
 DEPTH = 10  # files that count in the measures
 PASSAGES = 5  # passages that count in theirs
 GROUPS = ("lang", "kind")
+_SHAPE = "Each line is an object with query, and in gold_files the documents that answer it, as paths below docs/."
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +69,51 @@ def _question(line: str, where: str) -> Question:
             gold_spans={file: tuple(ranges) for file, ranges in spans.items()},
             groups={name: str(row[name]) for name in GROUPS if row.get(name)},
         )
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{where} is not a question: {error!r}.", "Each line is an object with query and gold_files."
-        ) from error
+    except KeyError as error:
+        raise InputError(f"{where} has no {error.args[0]}.", _SHAPE) from error
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{where} is not a question: {error}.", _SHAPE) from error
 
 
-def evaluate_folder(app: Facade, folder: Path, show: Callable[[Json], None]) -> Json:
+def evaluate_folder(app: Facade, folder: Path, show: Callable[[Json], None], *, keep: bool = False) -> Json:
     """Index ``folder/docs``, ask every question in every mode, score. show: called with the index job's progress.
 
-    Raises InputError for a folder that is not one, JobError when indexing fails.
+    keep: leave the documents in the index; else they go again, unless they were there before. Their vectors stay in the
+    cache. Raises InputError for a folder that is not one, JobError when indexing fails.
     """
     docs = (folder / "docs").resolve()
     questions = read_questions(folder / "queries.jsonl")
+    keep = keep or _is_indexed(app, docs)
+    try:
+        _index(app, docs, show)
+        rows = {mode: [_ask(app, docs, question, mode) for question in questions] for mode in MODES}
+    finally:
+        if not keep and _is_indexed(app, docs):
+            app.clear(str(docs), confirm=True)
+    return {**_scores(folder.resolve().name, questions, rows), "missing_files": _missing(docs, questions)}
+
+
+def _is_indexed(app: Facade, docs: Path) -> bool:
+    try:
+        app.list_documents(ListCall(workspace=str(docs), limit=1))
+    except WorkspaceError:
+        return False
+    return True
+
+
+def _missing(docs: Path, questions: Sequence[Question]) -> list[str]:
+    """Files that are to be found and are not there."""
+    wanted = {file for question in questions for file in question.gold_files}
+    return sorted(file for file in wanted if not (docs / file).is_file())
+
+
+def _index(app: Facade, docs: Path, show: Callable[[Json], None]) -> None:
     job_id = job_of(app.index(IndexCall(root=str(docs))))
     status: Json = {"status": "queued"}
     while status["status"] in {"queued", "running"}:
         status = app.status(job_id, 20.0, show)
     if status["status"] != "succeeded":
         raise JobError(f"Indexing {docs} ended as {status['status']}: {status.get('error') or status.get('note')}.")
-    rows = {mode: [_ask(app, docs, question, mode) for question in questions] for mode in MODES}
-    return _scores(folder.resolve().name, questions, rows)
 
 
 def _ask(app: Facade, docs: Path, question: Question, mode: str) -> dict[str, float]:

@@ -16,8 +16,11 @@ def shown(scores: Json) -> list[str]:
 
 
 def verdicts(scores: Json) -> list[str]:
-    """A sentence about each leg alone: whether the whole is below it."""
-    return [
+    """A sentence about each leg alone: whether the whole is below it; and what the questions want that is not there."""
+    missing = scores.get("missing_files", [])
+    named = f"{', '.join(missing[:3])}{', …' if len(missing) > 3 else ''}"
+    lost = [f"{len(missing)} of the files to be found are not in docs/, which counts as not found: {named}"]
+    return (lost if missing else []) + [
         f"nDCG@10 against {other} alone: {paired['mean']:+.3f} ({paired['error']:.3f}), "
         f"better {paired['better']}, worse {paired['worse']}: "
         + ("BELOW it beyond chance" if paired["worse_beyond_chance"] else "not below it")

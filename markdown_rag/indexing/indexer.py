@@ -211,4 +211,4 @@ def _begin(run: Run) -> None:
         run.report.add_problem(problem)
     run.report.unchanged = len(delta.unchanged) + len(delta.skipped)
     run.context.progress.total_files = len(scan.files)
-    run.context.progress.processed_files = run.report.unchanged
+    run.context.progress.unchanged_files = run.context.progress.processed_files = run.report.unchanged

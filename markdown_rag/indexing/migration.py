@@ -68,7 +68,15 @@ def migrate_all(
 
         def report(done: int, total: int, name: str = info.name) -> None:
             if on_progress:
-                on_progress({"phase": f"copy {name}", "processed_files": done, "total_files": total})
+                percent = round(100 * done / max(total, 1), 1)
+                on_progress(
+                    {
+                        "phase": f"copy {name}",
+                        "progress_percent": percent,
+                        "processed_files": done,
+                        "total_files": total,
+                    }
+                )
 
         with closing(open_store(source, info.model)) as old, closing(open_store(target, info.model)) as new:
             copied = migrate(old, new, stop, report)

@@ -61,23 +61,31 @@ class Exclusion:
 
 @dataclass(slots=True)
 class Progress:
-    """Live figures of a run; written by the run, read by anybody (plain attribute writes, no lock needed)."""
+    """Live figures of a run; written by the run, read by anybody (plain attribute writes, no lock needed).
+
+    processed_files: stored, or unchanged from the start. chunked_files: those among the others whose chunks are counted
+    in total_chunks. processed_chunks: those of them that have a vector.
+    """
 
     phase: Phase = Phase.PENDING
     total_files: int = 0
     processed_files: int = 0
     total_chunks: int = 0
     processed_chunks: int = 0
+    chunked_files: int = 0
+    unchanged_files: int = 0
     note: str = ""
 
     @property
     def percent(self) -> float:
-        """0 to 100; counts files, since only they are known from the first second."""
+        """0 to 100. Counts files, since only they are known from the first second; of those under way, their chunks."""
         if self.phase is Phase.DONE:
             return 100.0
         if not self.total_files:
             return 0.0
-        return round(min(99.0, 100.0 * self.processed_files / self.total_files), 1)
+        embedded = self.chunked_files * self.processed_chunks / self.total_chunks if self.total_chunks else 0.0
+        done = max(self.processed_files, self.unchanged_files + embedded)
+        return round(min(99.0, 100.0 * done / self.total_files), 1)
 
 
 @dataclass(slots=True)

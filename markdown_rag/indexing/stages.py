@@ -129,6 +129,7 @@ class Reader:
 
     def _account(self, batch: Batch, started: float) -> None:
         self.context.progress.total_chunks += batch.chunks
+        self.context.progress.chunked_files += batch.files
         self.context.seconds["chunk"] += self.context.clock.monotonic() - started
 
     def _open(self, work: Work) -> _Opened:

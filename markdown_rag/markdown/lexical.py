@@ -127,16 +127,19 @@ def _word(word: str) -> str:
     found: list[str] = []
     for sign, name in _SIGNS.items():
         if word.endswith(sign):
-            word = word[: -len(sign)]
+            word = _owner(word[: -len(sign)])
             found.append(_JOINTS.split(word)[-1] + name)
-    if word[-2:] in ("'s", "’s"):
-        word = word[:-2]
-    parts = _JOINTS.split(word)
+    parts = _JOINTS.split(_owner(word))
     if len(parts) > 1:
         found.append("_".join(parts))
     for part in parts:
         found += _part(part)
     return " ".join(token for raw in found if (token := _fit(raw)))
+
+
+def _owner(word: str) -> str:
+    """A word without a possessive's ending."""
+    return word[:-2] if word[-2:] in ("'s", "’s") else word
 
 
 def _part(part: str) -> list[str]:

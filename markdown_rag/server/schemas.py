@@ -69,7 +69,7 @@ STATUS = _object(
         "job_id": _maybe("The job."),
         "status": _text("queued, running, succeeded, failed or cancelled."),
         "phase": _text("pending, scan, chunk, embed, insert, reconcile, done or failed."),
-        "progress_percent": _number("0 to 100, by files."),
+        "progress_percent": _number("0 to 100."),
         "processed_files": _integer("Files done."),
         "total_files": _integer("Files to look at."),
         "processed_chunks": _integer("Chunks whose vectors are known; they are stored a batch later."),

@@ -33,6 +33,7 @@ MARK = "".join(chr(0x30000 - 0x0900 + ord(sign)) for sign in "िा")  # Devana
         ("2024-03-01", "2024_03_01 2024 03 01"),
         # languages named by a sign
         ("C++", "c_plusplus c"),
+        ("station's#", "station_sharp station"),
         ("C# and F#", "c_sharp c and f_sharp f"),
         ("C/C++", "c_plusplus c_c c c"),
         ("# heading #", "head"),

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from markdown_rag.app import App
-from markdown_rag.errors import InputError
+from markdown_rag.errors import InputError, WorkspaceError
 from markdown_rag.evaluation import evaluate_folder, read_questions
 from markdown_rag.evaluation.page import page
 from markdown_rag.evaluation.table import table
+from markdown_rag.facade import ListCall
 
 SETS = Path(__file__).parents[1] / "data" / "eval"
 
@@ -61,6 +62,27 @@ def test_a_folder_of_questions_is_scored_against_each_way_of_searching_alone(app
     assert not tags.open
     assert tags.seen.count("rect") == 5
     assert not re.search(r"(src|href)=", shown)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_scoring_leaves_nothing_in_the_index_unless_asked_to_or_there_before(
+    app: App, tmp_path: Path, keep: bool
+) -> None:
+    docs = tmp_path / "set" / "docs"
+    docs.mkdir(parents=True)
+    (docs / "tea.md").write_text("# Tea\n\nGreen tea is steeped at eighty degrees.\n", encoding="utf-8")
+    question = {"query": "how hot is green tea steeped?", "gold_files": ["tea.md", "gone.md"]}
+    (docs.parent / "queries.jsonl").write_text(json.dumps(question), encoding="utf-8")
+    scores = evaluate_folder(app, docs.parent, lambda _: None, keep=keep)
+    assert scores["missing_files"] == ["gone.md"]
+    assert "1 of the files to be found are not in docs/" in table(scores)
+    if keep:
+        assert app.list_documents(ListCall(workspace=str(docs)))["files"]
+        evaluate_folder(app, docs.parent, lambda _: None)
+        assert app.list_documents(ListCall(workspace=str(docs)))["files"], "it was there before"
+    else:
+        with pytest.raises(WorkspaceError):
+            app.list_documents(ListCall(workspace=str(docs)))
 
 
 @pytest.mark.parametrize("line", ['{"query": "x"}', "no JSON", '{"gold_files": ["a"]}', "[]"])
