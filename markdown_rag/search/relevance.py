@@ -17,6 +17,7 @@ from markdown_rag.store.base import Model
 _COVERAGE_WORTH = 0.7
 _FEWEST = 20  # candidates
 _SURE = 0.4  # a score that is shown however little it stands out
+_FAINT = 0.05  # a best score that is no answer where there is too little to stand out from
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ def nothing_relevant(
 
     trust: the gate. similarities: of the dense candidates; of too few, no middle can be told. surest: the best score.
     """
-    if trust > floor or surest >= _SURE or len(similarities) < _FEWEST:
+    if trust > floor or surest >= _SURE or not similarities or not scale.peak:
         return False
+    if len(similarities) < _FEWEST:
+        return surest < _FAINT
     return max(similarities) - median(similarities) < scale.peak

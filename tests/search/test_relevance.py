@@ -68,6 +68,12 @@ def test_nothing_is_relevant_where_words_are_not_trusted_and_no_chunk_stands_out
     assert not nothing_relevant(trust, similarities, 0.4, SCALE, 0.2)
 
 
+@pytest.mark.parametrize(("surest", "nothing"), [(0.0, True), (0.04, True), (0.06, False)])
+def test_in_a_small_vault_what_scores_next_to_nothing_is_no_answer(surest: float, nothing: bool) -> None:
+    assert nothing_relevant(0.0, [0.1] * 8, surest, SCALE, 0.2) is nothing
+
+
 def test_a_model_whose_units_were_not_measured_answers_every_query() -> None:
     scale = dense_scale(Model("openai", "text-embedding-3-small", 1536))
     assert not nothing_relevant(0.0, [0.2] * 30, 0.1, scale, 0.2)
+    assert not nothing_relevant(0.0, [0.2] * 8, 0.0, scale, 0.2)
