@@ -1,6 +1,6 @@
 # A fresh machine needs Python >= 3.11, git and make; everything else is installed into .venv by the first target.
 .POSIX:
-.PHONY: demo test lint smoke tables clean
+.PHONY: demo test slow lint smoke tables clean
 
 PYTHON = python3
 VENV = .venv
@@ -21,6 +21,13 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest
+
+# Those of a Milvus server mostly wait for it, so they run beside the others.
+slow: $(VENV)/.installed-dev
+	@log=$$(mktemp); $(BIN)/python -m pytest -m server >"$$log" 2>&1 & server=$$!; \
+	$(BIN)/python -m pytest -m '(slow or outside) and not server'; here=$$?; \
+	wait $$server; there=$$?; echo 'with a Milvus server:'; cat "$$log"; rm -f "$$log"; \
+	exit $$((here != 0 || there != 0))
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
