@@ -162,6 +162,7 @@ def parse_outline(text: str, start: int = 0) -> Outline:
     reader = _Reader(source)
     reader.read(_parser().events_with_range(body))
     nodes = reader.nodes
+    _tidy(nodes, len(source))
     chars = _char_offsets(source, nodes)
     children: list[list[Block]] = [[] for _ in nodes]
     top: list[Block] = []
@@ -174,6 +175,16 @@ def parse_outline(text: str, start: int = 0) -> Outline:
             level, words = reader.titles[index]
             headings.append(Heading(level, _readable("".join(words)), block.start, block.end))
     return Outline(tuple(reversed(headings)), tuple(reversed(top)), tuple(reader.tags), start)
+
+
+def _tidy(nodes: list[list[Any]], size: int) -> None:
+    """Cut spans so that blocks nest and follow each other: after a tab the parser may start an item in the one before."""
+    reached = [0] * (len(nodes) + 1)  # by parent; the last is the document's
+    for index, node in enumerate(nodes):
+        _, first, last, parent = node
+        node[1] = max(first, reached[parent])
+        node[2] = max(node[1], min(last, nodes[parent][2] if parent >= 0 else size))
+        reached[parent], reached[index] = node[2], node[1]
 
 
 def _char_offsets(source: bytes, nodes: list[list[Any]]) -> Any:

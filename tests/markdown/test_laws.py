@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from markdown_rag.markdown.chunking import ChunkPolicy, chunk_document
@@ -94,6 +94,7 @@ def test_a_byte_order_mark_settles_the_encoding(encoding: str, text: str) -> Non
 
 @bounded
 @given(text=NOTES)
+@example(text="- \n\t- \n\t-")
 def test_blocks_nest_and_never_overlap(text: str) -> None:
     text = text.replace("\0", "")
 
