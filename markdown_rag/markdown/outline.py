@@ -178,7 +178,7 @@ def parse_outline(text: str, start: int = 0) -> Outline:
 
 
 def _tidy(nodes: list[list[Any]], size: int) -> None:
-    """Cut spans so that blocks nest and follow each other: after a tab the parser may start an item in the one before."""
+    """Cut spans so that blocks nest and never overlap: after a tab the parser may start an item in the one before."""
     reached = [0] * (len(nodes) + 1)  # by parent; the last is the document's
     for index, node in enumerate(nodes):
         _, first, last, parent = node
