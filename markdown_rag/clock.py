@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -107,6 +110,24 @@ class StopSignal:
         """Raise Cancelled with the reason if somebody asked."""
         if self.event.is_set():
             raise Cancelled(self._reason)
+
+
+_STOP: ContextVar[StopSignal | None] = ContextVar("stop", default=None)
+
+
+@contextmanager
+def stoppable(stop: StopSignal) -> Iterator[None]:
+    """Inside, whatever this thread calls may look whether the work it is for was stopped (``current_stop``)."""
+    token = _STOP.set(stop)
+    try:
+        yield
+    finally:
+        _STOP.reset(token)
+
+
+def current_stop() -> StopSignal | None:
+    """The signal that stops the work of this thread, None where nothing does."""
+    return _STOP.get()
 
 
 def iso(seconds: float | None) -> str | None:

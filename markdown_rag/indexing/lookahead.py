@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from concurrent.futures import Executor, Future, wait
+from contextvars import copy_context
 from typing import TypeVar
 
 from markdown_rag.clock import StopSignal
@@ -19,10 +20,11 @@ def ahead(pool: Executor, source: Generator[Item], stop: StopSignal) -> Generato
     Raises Cancelled on request without waiting for the item in the making; in every other case nothing is under way in
     source after the last item, an error, or close().
     """
-    pending = pool.submit(_next, source)
+    context = copy_context()
+    pending = pool.submit(context.run, _next, source)
     try:
         while item := _result(pending, stop):
-            pending = pool.submit(_next, source)
+            pending = pool.submit(context.run, _next, source)
             yield item[0]
     finally:
         if not stop.stopped:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from markdown_rag.clock import StopSignal
+from markdown_rag.clock import StopSignal, stoppable
 from markdown_rag.errors import Cancelled, EmbeddingUnavailable, FastRagError, StoreUnavailable
 from markdown_rag.indexing.report import Progress
 from markdown_rag.jobs.job import CANCEL_NOTE, STOPPED_ERROR, Broken, Done, Job, Outcome, Stopped
@@ -40,7 +40,8 @@ class LiveRun:
     def _work(self, run: RunJob, ended: Callable[[LiveRun, Outcome], None]) -> None:
         outcome: Outcome = Stopped(CANCEL_NOTE)
         try:
-            outcome = Done(_checked(run(self.job, self.progress, self.stop)))
+            with stoppable(self.stop):
+                outcome = Done(_checked(run(self.job, self.progress, self.stop)))
         except Cancelled as error:
             outcome = Stopped(str(error))
         except FastRagError as error:

@@ -192,6 +192,8 @@ class Health:
 class Store(Protocol):
     """One collection of one model. All methods block, are bounded in time, thread-safe, and raise only StoreError.
 
+    In work that can be stopped (``clock.stoppable``) they also raise Cancelled, soon after it was.
+
     Nothing is created by reading: before the first ``ensure`` every listing is empty.
     """
 

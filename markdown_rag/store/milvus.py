@@ -14,10 +14,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from markdown_rag.clock import current_stop
 from markdown_rag.errors import StoreAuthError, StoreUnavailable
 from markdown_rag.paths import names_server
 from markdown_rag.store.base import Capabilities
@@ -30,6 +32,8 @@ from markdown_rag.store.symptoms import symptoms_of
 T = TypeVar("T")
 _REMOTE_SCHEMES = ("http://", "https://", "tcp://", "unix:")
 _PAUSES = (0.0, 0.3, 1.0)  # before each repetition of a call whose connection was lost; then the last one again
+_TICK_S = 0.2  # how late a stop is seen
+_CLOSE_S = 0.5  # how long closing waits for a connection that is being made; whoever makes it drops it then
 _IMPORTING = threading.Lock()
 
 
@@ -122,14 +126,42 @@ class Session:
         pauses = iter(_PAUSES)
         while True:
             generation = self._generation
-            outcome = self._once(operation, seconds)
+            outcome = self._stoppable_once(operation, seconds)
             lost = isinstance(outcome, Failure) and outcome.kind is Kind.LOST
             pause = next(pauses, _PAUSES[-1] if time.monotonic() < patience else None)
             if not isinstance(outcome, Failure) or not self._worth_repeating(outcome) or pause is None:
                 self._away = lost
                 return outcome
-            self._closing.wait(pause)
+            self._pause(pause)
             self._renew(generation)
+
+    def _stoppable_once(self, operation: Callable[[Any, float], T], seconds: float) -> T | Failure:
+        """The call in a thread of its own where its work may be stopped: then it is left to itself.
+
+        It may still take effect, as one whose answer was lost.
+        """
+        stop = current_stop()
+        if stop is None:
+            return self._once(operation, seconds)
+        called: Future[T | Failure] = Future()
+
+        def call() -> None:
+            try:
+                called.set_result(self._once(operation, seconds))
+            except BaseException as error:  # noqa: BLE001 - handed over to who waits
+                called.set_exception(error)
+
+        threading.Thread(target=call, name="store-call", daemon=True).start()
+        while not wait([called], timeout=_TICK_S).done:
+            stop.check()
+        return called.result()
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, unless the store is closed or the work is stopped meanwhile. Raises Cancelled."""
+        stop, end = current_stop(), time.monotonic() + seconds
+        while not self._closing.wait(max(0.0, min(_TICK_S, end - time.monotonic()))) and time.monotonic() < end:
+            if stop is not None:
+                stop.check()
 
     def _worth_repeating(self, failure: Failure) -> bool:
         if self._closing.is_set():
@@ -163,6 +195,9 @@ class Session:
                 raise StoreUnavailable("The store is closed.")
             if self._client is None:
                 self._client = pymilvus.MilvusClient(**self._access(), timeout=self.seconds, dedicated=True)
+            if self._closing.is_set():  # by somebody who did not wait for the connection
+                self._drop()
+                raise StoreUnavailable("The store is closed.")
             return self._client
 
     def _access(self) -> dict[str, str]:
@@ -195,8 +230,11 @@ class Session:
     def close(self) -> None:
         """Let go of the connection and the engine. Safe to call twice."""
         self._closing.set()
-        with self._lock:
-            self._drop()
+        if self._lock.acquire(timeout=_CLOSE_S):
+            try:
+                self._drop()
+            finally:
+                self._lock.release()
 
     def describe(self, name: str) -> Mapping[str, Any]:
         """What a server knows of a collection, its properties as a mapping."""
