@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from markdown_rag import __version__, asking
 from markdown_rag.errors import FastRagError, InputError, SettingsError
@@ -27,10 +27,18 @@ POLL_SECONDS = 20.0
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code. Never raises for what a user can cause."""
+    sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
     options = _parser().parse_args(list(arguments) or ["serve"])
-    if options.command == "serve":
-        return _serve()
+    return _serve() if options.command == "serve" else _carry_out(options)
+
+
+def _nowhere() -> TextIO:
+    """Where output goes that was closed by who started us."""
+    return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+
+
+def _carry_out(options: argparse.Namespace) -> int:
     try:
         return service(options) if options.command == "service" else _with_facade(options)
     except SettingsError as error:
@@ -43,9 +51,17 @@ def run(arguments: Sequence[str]) -> int:
         say("Interrupted; what was stored stays.", sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # What is left in the buffer has nobody to go to; written at the end, it would raise again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return UNREAD
+    except OSError as error:  # foreign ones stop at the adapters, so what is left is what we write ourselves
+        _give_up_output()
+        say(f"Error: the output cannot be written: {error.strerror or error}.", sys.stderr)
+        return FAILED
+
+
+def _give_up_output() -> None:
+    """What is left in the buffer has nobody to go to; written at the end, it would raise again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _with_facade(options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ import os
 import sys
 
 SERVE = "serve"
+INTERRUPTED = 130
 
 _KEPT: list[object] = []  # the wire's stream: collected as garbage, it would close the buffer the transport writes to
 
@@ -20,11 +21,14 @@ def main() -> None:
     arguments = sys.argv[1:]
     if not arguments or arguments[0] == SERVE:
         divert_stdout()
-    # By name: the command line stands above this package, and must not be imported before fd 1 is safe.
-    module = __import__("importlib").import_module("markdown_rag.cli")
-    code = module.run(arguments)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    try:
+        # By name: the command line stands above this package, and must not be imported before fd 1 is safe.
+        module = __import__("importlib").import_module("markdown_rag.cli")
+        code = module.run(arguments)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except KeyboardInterrupt:  # before the command line could catch it
+        code = INTERRUPTED
     # Worker threads of libraries are not daemons: joining them would hold the process (5 s seen).
     os._exit(code)
 
@@ -32,7 +36,7 @@ def main() -> None:
 def divert_stdout() -> None:
     """Point fd 1 at stderr and leave the wire to ``sys.stdout``; safe when a descriptor is missing."""
     try:
-        wire = _duplicate_above_standard(1)
+        wire = duplicate_above_standard(1)
     except OSError:
         return
     try:
@@ -44,7 +48,7 @@ def divert_stdout() -> None:
     _KEPT.append(stream)
 
 
-def _duplicate_above_standard(descriptor: int) -> int:
+def duplicate_above_standard(descriptor: int) -> int:
     """A duplicate that is not 0, 1 or 2 and that children do not inherit."""
     import fcntl  # noqa: PLC0415 - not on every platform, and only needed here
 

@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Container
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import anyio
 import anyio.from_thread
@@ -19,6 +19,7 @@ import anyio.lowlevel
 import anyio.to_thread
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.tools import Tool
+from mcp.server.stdio import stdio_server
 from mcp.types import CallToolResult
 from mcp.types import Tool as ListedTool
 from pydantic import Field
@@ -30,6 +31,7 @@ from markdown_rag.server import arguments, render, schemas, words
 from markdown_rag.server.documents import document_tools
 from markdown_rag.server.making import NONE, answer, make_tool
 from markdown_rag.server.resources import add_resources
+from markdown_rag.server.wire import Lines
 
 WORKERS = 16  # of our own: the SDK's limiter also carries the stdio reader and writer
 
@@ -62,6 +64,13 @@ class FastRagServer(MCPServer[None]):
         if self._preparing.ident is None:
             self._preparing.start()
         return listed
+
+    async def run_stdio_async(self) -> None:
+        """Serve one client over standard input and output."""
+        lines = cast("anyio.AsyncFile[str]", Lines())  # the transport only iterates over it
+        async with stdio_server(stdin=lines) as (requests, answers):
+            lowlevel = self._lowlevel_server
+            await lowlevel.run(requests, answers, lowlevel.create_initialization_options())
 
     def _schema(self, name: str) -> dict[str, Any]:
         if name not in self._schemas:

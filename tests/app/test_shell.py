@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -90,3 +91,28 @@ def test_a_reader_that_goes_away_gets_no_traceback() -> None:
     errors = shell.stderr.read()
     shell.stderr.close()
     assert (shell.wait(60.0), errors) == (cli.UNREAD, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize(
+    ("output", "code", "said"),
+    [
+        (">/dev/full", 1, "Error: the output cannot be written: No space left on device.\n"),
+        (">&-", 1, ""),
+        ("2>&-", 1, ""),
+    ],
+)
+def test_output_that_cannot_be_written_is_said_in_words(
+    state_dir: Path, tmp_path: Path, output: str, code: int, said: str
+) -> None:
+    program = "from markdown_rag.server.guard import main; main()"
+    ended = subprocess.run(
+        ["sh", "-c", f'exec "$0" -c "$1" search tea {output}', sys.executable, program],
+        env={**os.environ, "MARKDOWN_RAG_CACHE_DIR": str(state_dir), "MARKDOWN_RAG_SERVICE": "off"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60.0,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (code, said)

@@ -14,6 +14,7 @@ from typing import IO, Any
 import pytest
 
 from markdown_rag import __version__
+from markdown_rag.server.wire import without_lone_surrogates
 
 COMMAND = [sys.executable, "-c", "from markdown_rag.server.guard import main; main()"]
 LEAVES_WITHIN = 20.0  # a bound for a loaded machine, not a measurement; see the benchmarks for those
@@ -136,6 +137,32 @@ def test_a_shell_command_with_a_bad_variable_exits_2_with_one_line(state_dir: Pa
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert "EMBEDDING_PROVIDER" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (r'{"a": "x \ud800"}', r'{"a": "x \ufffd"}'),
+        (r'{"a": "\uDC00\uD83D\uDE00\uD83D"}', r'{"a": "\ufffd\uD83D\uDE00\ufffd"}'),
+        (r'{"a": "\\ud800 \" \u00e4"}', r'{"a": "\\ud800 \" \u00e4"}'),
+        (r'{"a": "\\\ud800"}', r'{"a": "\\\ufffd"}'),
+        ('{"a": "plain 日本"}', '{"a": "plain 日本"}'),
+    ],
+)
+def test_half_of_a_surrogate_pair_becomes_the_replacement_character_and_nothing_else_changes(
+    line: str, expected: str
+) -> None:
+    assert without_lone_surrogates(line) == expected
+    json.loads(expected)["a"].encode()
+
+
+@pytest.mark.parametrize("name", ["search_documents", "get_index_status"])
+def test_a_request_with_half_of_a_surrogate_pair_is_answered(tmp_path: Path, name: str) -> None:
+    server = initialized(tmp_path)
+    argument = {"search_documents": "query", "get_index_status": "job_id"}[name]
+    answer = request(server, 2, "tools/call", name=name, arguments={argument: "odd \ud800 word"})
+    assert answer["result"]["content"][0]["text"]
+    server.communicate(timeout=LEAVES_WITHIN)
 
 
 def test_nothing_but_the_protocol_reaches_stdout_not_even_from_native_code_or_at_exit() -> None:
