@@ -77,6 +77,17 @@ class ServiceClient:
             raise AttributeError(name)
         return partial(self._call, name)
 
+    @property
+    def closed(self) -> bool:
+        """Whether nobody wants it any more."""
+        return self._closed
+
+    @property
+    def service(self) -> Connection | None:
+        """The service that was found last; it may be gone. None where everything is done in this process."""
+        link = self._link
+        return None if link is None else link.connection
+
     def health(self) -> Json:
         """What the installation is made of, the service included."""
         answer = self._call("health")

@@ -34,10 +34,12 @@ from tests.service.conftest import (
 FILES = 120
 
 
-def under_way(facade: Facade, job_id: str) -> None:
-    """Returns once the job has stored something."""
-    while not (status := facade.status(job_id, 0.05))["processed_files"]:
+def under_way(facade: Facade, job_id: str) -> int:
+    """The process that runs the job, once it has embedded something."""
+    while not (status := facade.status(job_id, 0.05))["processed_chunks"]:
         assert status["status"] in {"queued", "running"}, status
+    pid: int = status["pid"]
+    return pid
 
 
 def kill_service(state: Path) -> int:
@@ -47,11 +49,11 @@ def kill_service(state: Path) -> int:
     return process.pid
 
 
-def test_a_job_goes_on_under_its_id_when_the_service_is_killed(agent: Opener, state_dir: Path, tmp_path: Path) -> None:
+def test_a_job_goes_on_under_its_id_when_the_service_is_killed(agent: Opener, tmp_path: Path) -> None:
     facade, vault = agent(), many_notes(tmp_path / "vault", FILES)
     job_id = facade.index(IndexCall(root=str(vault)))["job_id"]
-    under_way(facade, job_id)
-    killed = kill_service(state_dir)
+    killed = under_way(facade, job_id)
+    os.kill(killed, signal.SIGKILL)
     status = finish(facade, job_id)
     assert (status["status"], status["job_id"]) == ("succeeded", job_id)
     assert status["pid"] != killed

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from markdown_rag import watching
@@ -14,7 +18,16 @@ from markdown_rag.errors import StoreUnavailable
 from markdown_rag.facade import Facade, IndexCall, SearchCall
 from markdown_rag.service.opening import open_facade
 from markdown_rag.watching import Watch, common_folder, file_system
-from tests.service.conftest import BOUND, environ_for, indexed, write_notes
+from tests.service.conftest import (
+    BOUND,
+    Opener,
+    end_services,
+    environ_for,
+    indexed,
+    only_service,
+    services_of,
+    write_notes,
+)
 
 FOLDERS: dict[str, tuple[list[str], str | None]] = {
     "one document": (["a/b.md"], "a"),
@@ -223,3 +236,33 @@ def test_a_watched_workspace_follows_edits_for_as_long_as_its_agent_lives(state_
     assert check["detail"].startswith(f"{vault} by events")
     assert facade.audit(IndexCall(root=str(vault)))["ok"]
     facade.close()
+
+
+def test_a_watched_workspace_stays_watched_when_the_service_is_killed_and_its_agent_asks_nothing(
+    agent: Opener, state_dir: Path, tmp_path: Path
+) -> None:
+    vault = write_notes(tmp_path / "vault")
+    watcher = agent(vault, MARKDOWN_WATCH="on")
+    indexed(watcher, vault)
+    killed = only_service(state_dir)
+    os.kill(killed, signal.SIGKILL)
+    (vault / "guests.md").write_text("# Guests\n\nThe lobby is painted in turquoise.\n", encoding="utf-8")
+    while not (found := services_of(state_dir)) or killed in {process.pid for process in found}:
+        psutil.wait_procs(found, 0.05)
+    other = agent(tmp_path)
+    while "turquoise" not in texts(other, "colour of the lobby"):
+        other.status("", 0.2)
+    assert other.status()["requested_by"] == f"watching {vault}"
+
+
+def test_a_service_that_was_stopped_is_not_started_by_an_agent_that_only_watches(
+    agent: Opener, state_dir: Path, tmp_path: Path
+) -> None:
+    vault = write_notes(tmp_path / "vault")
+    watcher = agent(vault, MARKDOWN_WATCH="on")
+    indexed(watcher, vault)
+    end_services(state_dir)
+    time.sleep(2.5)  # longer than an agent looks away: what shall not happen cannot be waited for
+    assert services_of(state_dir) == []
+    watcher.search(SearchCall("password"))
+    assert only_service(state_dir)
