@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from markdown_rag.errors import StateError
+from markdown_rag.paths import make_private
 
 BUSY_SECONDS = 15.0
 _CLOSE_SECONDS = 1.0
@@ -124,7 +125,7 @@ class Database:
             if self._closed:
                 raise StateError(f"The state file {self.path} is closed.", "The server is shutting down.")
             self._close_those_of_ended_threads()
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self.path.parent)
             try:
                 return self._connect()
             except sqlite3.DatabaseError as error:

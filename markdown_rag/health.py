@@ -14,6 +14,7 @@ from pathlib import Path
 from markdown_rag.errors import FastRagError, StateError
 from markdown_rag.facade import Json
 from markdown_rag.freshening import describe, watches_of
+from markdown_rag.paths import make_private
 from markdown_rag.succession import Succession
 from markdown_rag.wiring import Parts
 
@@ -41,7 +42,7 @@ def _check(name: str, look: Callable[[], str]) -> Json:
 
 def _state_directory(path: Path) -> str:
     try:
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path)
         with tempfile.TemporaryFile(dir=path) as probe:
             probe.write(b"x")
         free = os.statvfs(path)

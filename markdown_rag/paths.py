@@ -211,3 +211,13 @@ def _check_characters(given: str) -> None:
         raise InputError("The path is not valid Unicode.", "Give the path as text.") from error
     if length > _PATH_BYTES:
         raise InputError(f"The path is {length:,} bytes long.", f"A path has at most {_PATH_BYTES:,}.")
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that only its user can read, and whatever is missing above it. What is there stays. Raises OSError.
+
+    ``mkdir(parents=True, mode=...)`` gives the mode to the last folder alone.
+    """
+    for part in reversed([folder, *folder.parents]):
+        if not part.is_dir():
+            part.mkdir(mode=0o700, exist_ok=True)

@@ -177,7 +177,7 @@ def _spawn(program: Program) -> int:
     command = [sys.executable, "-P", "-m", program.module, *program.arguments]
     command += ["--log", str(program.log), "--ready-fd", str(theirs)]
     try:
-        with program.log.open("ab") as output:
+        with open(program.log, "ab", opener=_private) as output:
             subprocess.run(  # noqa: S603 - our own module, arguments are no shell text
                 command,
                 stdin=subprocess.DEVNULL,
@@ -195,6 +195,10 @@ def _spawn(program: Program) -> int:
     finally:
         os.close(theirs)
     return ready
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def inherited_environment() -> dict[str, str]:

@@ -20,7 +20,7 @@ from pydantic import SecretStr
 
 from markdown_rag import __version__
 from markdown_rag.errors import StartError
-from markdown_rag.paths import host_id
+from markdown_rag.paths import host_id, make_private
 from markdown_rag.settings import Settings, describe
 
 PROTOCOL = 1  # of the requests; services of another protocol are other services
@@ -96,7 +96,7 @@ def identify(settings: Settings) -> Identity:
     """The service for these settings; makes its folder. Raises StartError where that cannot be written."""
     folder = settings.state_directory / "service"
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(folder)
         salt = _salt(folder / "salt")
     except OSError as error:
         raise StartError(f"{folder} cannot be written: {error.strerror or error}.") from error

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from markdown_rag.errors import StartError, StoreFormatError, StoreUnavailable
+from markdown_rag.paths import make_private
 from markdown_rag.processes.endpoint import Connection, find
 from markdown_rag.processes.starting import START_SECONDS, Program, find_or_start
 from markdown_rag.store.endpoint import ENDPOINT_FILE, KIND
@@ -98,8 +99,8 @@ def _prepare(data_dir: Path, log_dir: Path) -> None:
             "Move it away (the index is made anew from your files) or set MILVUS_ADDRESS to another place.",
         )
     try:
-        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        log_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(data_dir)
+        make_private(log_dir)
     except OSError as error:
         raise _unwritable(data_dir, error) from error
     if not os.access(data_dir, os.W_OK | os.X_OK):

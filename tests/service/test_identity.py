@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from markdown_rag.service.identity import (
 )
 from markdown_rag.service.siblings import version_key
 from markdown_rag.settings import describe, load_settings
+from tests.service.conftest import Opener, end_services, indexed, write_notes
 
 SALT = b"0123456789abcdef"
 NAMES = {variable.name for variable in describe()}
@@ -142,3 +144,20 @@ def test_relative_paths_are_meant_from_where_the_agent_was_started(tmp_path: Pat
 
 def test_versions_are_ordered_by_their_numbers() -> None:
     assert sorted(["2.10.0", "2.9.1", "10.0.0", "2.9"], key=version_key) == ["2.9", "2.9.1", "2.10.0", "10.0.0"]
+
+
+def test_nobody_else_can_read_what_is_kept_whatever_the_users_mask_is(
+    agent: Opener, state_dir: Path, tmp_path: Path
+) -> None:
+    vault = write_notes(tmp_path / "vault")
+    former = os.umask(0)
+    try:
+        state = state_dir / "not" / "there" / "yet"
+        facade = agent(vault, MARKDOWN_RAG_CACHE_DIR=str(state))
+        indexed(facade, vault)
+        facade.close()
+        end_services(state)
+    finally:
+        os.umask(former)
+    kept = [state.parent, state, *state.rglob("*")]
+    assert [path for path in kept if path.stat().st_mode & 0o077] == []
