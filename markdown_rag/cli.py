@@ -161,7 +161,7 @@ def doctor(app: Facade, options: argparse.Namespace) -> int:
     if health["ok"]:
         audit = app.audit(IndexCall(root=options.path), repair=options.repair)
     if options.json:
-        say_json({**health, "audit": audit})
+        say_json({**health, "ok": bool(health["ok"] and audit.get("ok")), "audit": audit})
     else:
         for check in health["checks"]:
             say(f"{'ok  ' if check['ok'] else 'BAD '} {check['name']}: {check['detail']}")

@@ -65,7 +65,7 @@ def show_preview(preview: Mapping[str, Any]) -> None:
         ("deleted", "deleted files"),
         ("unchanged", "unchanged files"),
         ("chunks", "chunks to write"),
-        ("cached", "of their texts already paid for"),
+        ("cached", "of their texts cost nothing: known already, or the same as another"),
         ("tokens_to_embed", "tokens to embed"),
     ):
         say(f"{preview.get(key, 0):>10}  {words}")
