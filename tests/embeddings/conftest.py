@@ -126,7 +126,9 @@ def hosted(stub: StubServer, connected: dict[str, Embedder], credentials: None) 
     def get(provider: str) -> Embedder:
         if provider not in connected:
             connected[provider] = build(provider, stub)
+            asked, stub.state.b = stub.state.b, type(stub.state.b)()  # whatever the test has told the stub to do
             connected[provider].embed(["connects, and fetches a token where one is needed"], Role.DOCUMENT)
+            stub.state.b = asked
             stub.reset()
         return connected[provider]
 
