@@ -72,7 +72,8 @@ def _under_way(job: Job) -> str:
 
 def hit_answer(hit: Hit, *, explain: bool = False) -> Json:
     """One cited passage."""
-    moved = hit.indexed_line != hit.start_line
+    moved = hit.indexed_line != hit.excerpt_start_line
+    was = f"{hit.indexed_line}-{hit.indexed_line + hit.excerpt_end_line - hit.excerpt_start_line}" if moved else ""
     shown: Json = {
         "id": passage_id(hit.workspace, hit.path, hit.ord, hit.text_hash),
         "path": hit.absolute or hit.path,
@@ -80,7 +81,7 @@ def hit_answer(hit: Hit, *, explain: bool = False) -> Json:
         "title": hit.title,
         "heading": hit.heading_path,
         "lines": f"{hit.excerpt_start_line}-{hit.excerpt_end_line}",
-        "moved_from": f"{hit.indexed_line}-{hit.indexed_line + hit.end_line - hit.start_line}" if moved else "",
+        "moved_from": was,
         "score": round(hit.score, 3),
         "freshness": hit.freshness.value,
         "tags": list(hit.tags),

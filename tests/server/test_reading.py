@@ -44,7 +44,7 @@ def test_a_hit_is_read_by_its_id_with_neighbours_and_as_a_whole_section(talk: An
         assert passage["freshness"] == "fresh"
         assert passage["source"] == "disk"
         assert int(passage["lines"].split("-")[0]) <= int(hit["lines"].split("-")[0])
-        assert lines_of(long, passage["lines"]) == passage["text"].rstrip("\n")
+        assert lines_of(long, passage["lines"]) == passage["text"].removesuffix("\n")
         wider = await agent.read(id=hit["id"], before=1, after=1)
         assert wider["text"].startswith("## Topic 2")
         assert "## Topic 4" in wider["text"]
@@ -148,13 +148,13 @@ def test_an_id_from_before_an_edit_is_answered_with_what_became_of_it(talk: Any,
         write(long, "New first line.\n\n" + LONG)
         again = await agent.hit("topic3 sentence")
         assert again["freshness"] == "moved"
-        assert again["moved_from"] == before
+        assert again["moved_from"] == hit["lines"]
         assert again["text"] in lines_of(long, again["lines"])
         moved = await agent.read(id=hit["id"])
         assert moved["freshness"] == "moved"
         assert moved["moved_from"] == before
         assert moved["stale"] is True
-        assert lines_of(long, moved["lines"]) == moved["text"].rstrip("\n")
+        assert lines_of(long, moved["lines"]) == moved["text"].removesuffix("\n")
         assert "index_documents" in moved["note"]
 
         await agent.index(vault)
