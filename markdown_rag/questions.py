@@ -168,7 +168,7 @@ class Questions:
 
     def follow_links(self, call: LinksCall) -> Json:
         """What a document links to, and what links to it."""
-        from markdown_rag.library.graph import walk
+        from markdown_rag.library.graph import neighbours
 
         if call.direction not in DIRECTIONS:
             raise InputError(f"direction: {call.direction!r} is not known.", f"Use {', '.join(DIRECTIONS)}.")
@@ -176,7 +176,7 @@ class Questions:
         entry = self._document(reading, call, None)
         snapshot = reading.catalog.snapshot((entry.workspace,))
         graph = reading.links.graph(entry.workspace, snapshot)
-        steps = walk(graph, [entry.path], direction=call.direction, hops=min(max(call.hops, 1), MAX_HOPS))
+        steps = neighbours(graph, entry.path, direction=call.direction, hops=min(max(call.hops, 1), MAX_HOPS))
         broken = [link for link in graph.out.get(entry.path, ()) if not link.target]
         titles = {each.path: each.title for each in snapshot.files.values()}
         return bounded(links_answer(entry, steps, broken, titles), "links", call.max_tokens)
