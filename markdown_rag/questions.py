@@ -17,16 +17,15 @@ from markdown_rag.citing import (
     broken_link,
     linked_answer,
     links_answer,
-    list_answer,
     marked,
     read_answer,
     required_answer,
     search_answer,
-    workspaces_answer,
 )
 from markdown_rag.errors import InputError
 from markdown_rag.facade import Json, LinksCall, ListCall, ReadCall, SearchCall
 from markdown_rag.jobs.job import Job
+from markdown_rag.listings import list_answer, workspaces_answer
 from markdown_rag.paths import Workspace, is_within
 from markdown_rag.policies import chunk_policy
 from markdown_rag.reading import Reading
@@ -36,6 +35,8 @@ from markdown_rag.wiring import Parts
 from markdown_rag.workspaces import Searched, widened, within_searched
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from markdown_rag.library.passages import Continuation, PassageId
     from markdown_rag.library.reader import Reader
     from markdown_rag.search.answer import Hit, SearchRequest
@@ -216,12 +217,13 @@ class Questions:
     def list_documents(self, call: ListCall) -> Json:
         """What is indexed, by folder, and what was left out."""
         from markdown_rag.library.listing import page_of, room
+        from markdown_rag.library.vocabulary import vocabulary
 
         reading = self._answering(call.workspace).reading
         asked = self._asked(reading, call, (call.path,))
         ids = {entry.workspace for entry in asked.snapshot.select(asked.everything)}
         if len(asked.searched.ids) != 1 and len(ids) != 1:
-            return workspaces_answer(self._workspaces(asked.snapshot))
+            return workspaces_answer(asked.snapshot.files.values(), self._roots())
         (workspace,) = ids or asked.searched.ids
         root = self._parts.root_of(workspace)
         entries = asked.snapshot.select(asked.where)
@@ -234,9 +236,10 @@ class Questions:
             limit=call.limit,
             fits=room(call.max_tokens),
         )
-        found = list_answer(
-            page, asked.everything.scope, asked.searched, self._parts.workspaces.skipped(workspace), root
-        )
+        is_start = not (asked.everything.scope or call.after) and asked.selection.is_empty
+        skipped = self._parts.workspaces.skipped(workspace)
+        words = vocabulary(entries) if is_start else None
+        found = list_answer(page, asked.everything.scope, asked.searched, skipped, root, vocabulary=words)
         reason = "" if entries else self._why_empty(asked)
         return {**found, "note": reason} if reason else found
 
@@ -277,16 +280,9 @@ class Questions:
         reason = explain_nothing(asked.selection, asked.snapshot.select(asked.everything))
         return reason or explain(asked.snapshot, asked.where).message
 
-    def _workspaces(self, snapshot: Snapshot) -> list[Json]:
-        """Every workspace that has documents, with their number."""
-        roots = {workspace.id: str(workspace.root) for workspace in self._parts.workspaces.all()}
-        rows: dict[str, Json] = {}
-        for entry in snapshot.files.values():
-            blank = {"workspace": entry.workspace, "path": roots.get(entry.workspace, ""), "files": 0, "chunks": 0}
-            row = rows.setdefault(entry.workspace, blank)
-            row["files"] += 1
-            row["chunks"] += entry.chunk_count
-        return sorted(rows.values(), key=lambda row: (row["path"], row["workspace"]))
+    def _roots(self) -> dict[str, Path]:
+        """Where the workspaces of this machine are, by id."""
+        return {workspace.id: workspace.root for workspace in self._parts.workspaces.all()}
 
     def _jobs_of(self, searched: Searched) -> list[Job]:
         return [job for job in self._parts.queue.active() if concerns(job, searched)]

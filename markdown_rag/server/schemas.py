@@ -193,6 +193,7 @@ DOCUMENT = _object(
         "tags": _list({"type": "string"}, "Front matter and inline tags."),
         "aliases": _list({"type": "string"}, "Other names of the document."),
         "chunks": _integer("Its size."),
+        "freshness": _text("deleted: the file is gone since it was indexed; absent for the others."),
         "changed": _text("When the file last changed, UTC."),
         "indexed": _text("When this version was indexed, UTC."),
     },
@@ -205,6 +206,11 @@ LIST = _object(
         "path": _text("The folder, relative to it."),
         "files": _integer("Documents in the folder, however deep."),
         "chunks": _integer("Their chunks."),
+        "vocabulary": {
+            "type": "object",
+            "description": "On the first page of the root: what can be filtered by. The most frequent tags (tag, "
+            "files) and properties (name, files, values: examples), and how many there are (all_tags, all_properties).",
+        },
         "folders": _list({"type": "object"}, "Subfolders: path, files, chunks."),
         "documents": _list(DOCUMENT, "Documents by path."),
         "workspaces": _list({"type": "object"}, "Where several are meant: path, workspace, files, chunks of each."),
