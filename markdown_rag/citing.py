@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from markdown_rag.facade import Json
 from markdown_rag.jobs.job import Job, Status
-from markdown_rag.library.passages import file_digest, passage_id
+from markdown_rag.library.passages import passage_id
+from markdown_rag.paths import file_digest
 from markdown_rag.workspaces import Searched
 
 if TYPE_CHECKING:

@@ -37,12 +37,13 @@ from markdown_rag.workspaces import Searched, widened, within_searched
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from markdown_rag.library.departed import Meant
     from markdown_rag.library.passages import Continuation, PassageId
     from markdown_rag.library.reader import Reader
     from markdown_rag.search.answer import Hit, SearchRequest
     from markdown_rag.search.catalog import Snapshot
     from markdown_rag.search.selection import Selection
-    from markdown_rag.store.base import FileEntry, Where
+    from markdown_rag.store.base import Where
 
 
 EXPANSIONS = ("requires", "links")
@@ -152,8 +153,9 @@ class Questions:
         reading = self._reading_with(call.workspace, passage or continuation)
         if (call.id and not passage) or (call.continue_from and not continuation):
             raise InputError("That is no id or continuation.", "Pass one as an answer gave it, or a path.")
+        meant = self._document(reading, call, passage or continuation)
         request = ReadRequest(
-            entry=self._document(reading, call, passage or continuation),
+            entry=meant.entry,
             passage=None if continuation or (passage and not passage.text) else passage,
             continuation=continuation,
             heading=call.heading,
@@ -165,7 +167,7 @@ class Questions:
             max_tokens=call.max_tokens,
         )
         root = self._parts.root_of(request.entry.workspace)
-        return read_answer(self._reader(reading).read(request, root), root, count)
+        return read_answer(meant.read(self._reader(reading), request, root), root, count)
 
     def follow_links(self, call: LinksCall) -> Json:
         """What a document links to, and what links to it."""
@@ -174,7 +176,7 @@ class Questions:
         if call.direction not in DIRECTIONS:
             raise InputError(f"direction: {call.direction!r} is not known.", f"Use {', '.join(DIRECTIONS)}.")
         reading = self._answering(call.workspace).reading
-        entry = self._document(reading, call, None)
+        entry = self._document(reading, call, None).entry
         snapshot = reading.catalog.snapshot((entry.workspace,))
         graph = reading.links.graph(entry.workspace, snapshot)
         steps = neighbours(graph, entry.path, direction=call.direction, hops=min(max(call.hops, 1), MAX_HOPS))
@@ -194,25 +196,24 @@ class Questions:
             if is_within(link.source, scope) and not leads_to_file(workspace.root, link)
         ]
 
-    def _document(
-        self, reading: Reading, call: ReadCall | LinksCall, named: PassageId | Continuation | None
-    ) -> FileEntry:
+    def _document(self, reading: Reading, call: ReadCall | LinksCall, named: PassageId | Continuation | None) -> Meant:
         """The document a call means. Raises InputError."""
-        from markdown_rag.library.finding import by_digest, by_path
+        from markdown_rag.library.departed import Meant, by_id
+        from markdown_rag.library.finding import by_path
 
         if named is not None:
-            entry = by_digest(reading.catalog.snapshot(), named.file) or by_digest(reading.catalog.fresh(), named.file)
-            if entry is None:
+            meant = by_id(named, reading.catalog, reading.store, lambda: self._parts.stat_cache)
+            if meant is None:
                 raise InputError(
                     "The document of this id is not in the index any more: it was deleted or renamed.",
                     "Search again, or name it by path; list_documents shows what is indexed.",
                 )
-            return entry
+            return meant
         if not call.path.strip():
             raise InputError("Nothing is named to read.", "Pass the id of a hit, or the path of a document.")
         searched = self._searched(call.workspace, reading)
         searched, path = within_searched(searched, call.path.strip(), self._parts.workspaces.all(), "path")
-        return by_path(reading.catalog.fresh(searched.ids), searched.ids, path)
+        return Meant(by_path(reading.catalog.fresh(searched.ids), searched.ids, path))
 
     def list_documents(self, call: ListCall) -> Json:
         """What is indexed, by folder, and what was left out."""

@@ -13,13 +13,14 @@ from pathlib import Path
 
 from markdown_rag.errors import InputError, StoreUnavailable
 from markdown_rag.library import portions
-from markdown_rag.library.passages import Continuation, PassageId, file_digest
+from markdown_rag.library.passages import Continuation, PassageId
 from markdown_rag.library.portions import Portion
 from markdown_rag.library.texts import DiskText, Exact, Row, StoredText, Text
 from markdown_rag.markdown.chunking import ChunkPolicy, Document
 from markdown_rag.markdown.decoding import Undecodable, decode
 from markdown_rag.markdown.documents import to_document
 from markdown_rag.markdown.names import MAX_FILE_BYTES
+from markdown_rag.paths import file_digest
 from markdown_rag.search.catalog import Catalog
 from markdown_rag.search.disk import Absence, read_file
 from markdown_rag.search.freshness import Freshness, find_passage

@@ -30,6 +30,10 @@ def remove(path: Path) -> None:
     path.unlink()
 
 
+def rename(path: Path, new: Path) -> None:
+    path.rename(new)
+
+
 def lines_of(path: Path, lines: str) -> str:
     first, last = map(int, lines.split("-"))
     return "\n".join(path.read_text(encoding="utf-8").split("\n")[first - 1 : last])
@@ -173,10 +177,36 @@ def test_an_id_from_before_an_edit_is_answered_with_what_became_of_it(talk: Any,
         deleted = await agent.read(id=hit["id"])
         assert deleted["freshness"] == "deleted"
         assert deleted["text"] == ""
+        assert "index_documents" in deleted["note"]
+        again, text, _ = await agent.ask("search_documents", query="topic3 sentence", k=1)
+        assert again["hits"][0]["freshness"] == "deleted"
+        assert "index_documents" in again["note"]
+        assert again["note"] in text
         await agent.index(vault)
-        _, text, failed = await agent.ask("read_document", id=hit["id"])
-        assert failed
-        assert "not in the index any more" in text
+        gone, text, failed = await agent.ask("read_document", id=hit["id"])
+        assert not failed
+        assert (gone["freshness"], gone["text"], gone["path"]) == ("deleted", "", str(long))
+        assert "long.md was deleted" in text
+
+    talk(conversation)
+
+
+def test_an_id_and_a_continuation_from_before_a_rename_lead_to_the_new_name(talk: Any, vault: Path, long: Path) -> None:
+    async def conversation(agent: Any) -> None:
+        await agent.index(vault)
+        hit = await agent.hit("topic3 sentence")
+        cut = await agent.read(path="long.md", max_tokens=200)
+        rename(long, vault / "backup" / "renamed.md")
+        await agent.index(vault)
+        found, text, failed = await agent.ask("read_document", id=hit["id"])
+        assert not failed
+        assert (found["path"], found["freshness"]) == (str(vault / "backup" / "renamed.md"), "moved")
+        assert found["text"].startswith("## Topic 3")
+        assert "What was long.md is backup/renamed.md now." in text
+        rest = await agent.read(continue_from=cut["continue_from"], max_tokens=50_000)
+        assert cut["text"] + rest["text"] == LONG
+        result = await agent.client.read_resource(hit["uri"])
+        assert result.contents[0].text.startswith("# Long")
 
     talk(conversation)
 
