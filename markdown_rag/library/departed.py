@@ -50,7 +50,8 @@ class Meant:
 
     def _gone(self) -> ReadAnswer:
         note = (
-            f"{self.entry.path} was deleted, and no indexed document holds its text. Search again for another source."
+            f"{self.entry.path} was deleted, or renamed and rewritten at once: no indexed document holds its text. "
+            "Search again for another source."
         )
         return ReadAnswer(self.entry, "", Freshness.DELETED, source="index", stale=True, notes=(note,))
 
