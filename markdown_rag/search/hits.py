@@ -109,7 +109,7 @@ def make_hit(
 def _heading(match: Match, at: int) -> str:
     """The headings above a character of a chunk, of which several sections may be in one."""
     begun = 0
-    if match.start_byte == 0 and match.ord == 0:  # where front matter may stand, which holds no headings
+    if match.start_line == 1 and match.ord == 0:  # where front matter may stand, which holds no headings
         front = split_front_matter(match.text)
         begun = front.kept or front.end
     if at < begun:
