@@ -1,6 +1,6 @@
 """What the files of a vault can be filtered by: its tags and properties, the most frequent first. Pure.
 
-Every file counts; the values that are shown as examples are taken from some hundreds of them.
+Every file counts; the values that are shown as examples are taken from about two hundred of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from markdown_rag.store.base import FileEntry
 
 TAGS, PROPERTIES, EXAMPLES = 20, 15, 3
 MAX_EXAMPLE = 40  # characters; a longer value is prose, and nobody filters by it
-_READ_FOR_EXAMPLES = 500  # files
+_READ_FOR_EXAMPLES = 200  # files
 _ITEMS, _DEPTH = 20, 3  # of one property
 
 
