@@ -1,22 +1,21 @@
-"""Hits, texts, lists and links as the JSON that clients get: each fact once, all of it bounded. Pure."""
+"""Hits, texts and links as the JSON that clients get: each fact once, all of it bounded. Pure."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from markdown_rag.clock import iso
 from markdown_rag.facade import Json
 from markdown_rag.jobs.job import Job, Status
-from markdown_rag.library.passages import file_digest, passage_id
+from markdown_rag.library.passages import passage_id
+from markdown_rag.paths import file_digest
 from markdown_rag.workspaces import Searched
 
 if TYPE_CHECKING:
     from markdown_rag.library.expansion import Linked, Required
     from markdown_rag.library.graph import Link, Step
-    from markdown_rag.library.listing import Page
     from markdown_rag.library.reader import ReadAnswer
     from markdown_rag.search.answer import Hit, SearchAnswer
     from markdown_rag.store.base import FileEntry
@@ -72,7 +71,8 @@ def _under_way(job: Job) -> str:
 
 def hit_answer(hit: Hit, *, explain: bool = False) -> Json:
     """One cited passage."""
-    moved = hit.indexed_line != hit.start_line
+    moved = hit.indexed_line != hit.excerpt_start_line
+    was = f"{hit.indexed_line}-{hit.indexed_line + hit.excerpt_end_line - hit.excerpt_start_line}" if moved else ""
     shown: Json = {
         "id": passage_id(hit.workspace, hit.path, hit.ord, hit.text_hash),
         "path": hit.absolute or hit.path,
@@ -80,7 +80,7 @@ def hit_answer(hit: Hit, *, explain: bool = False) -> Json:
         "title": hit.title,
         "heading": hit.heading_path,
         "lines": f"{hit.excerpt_start_line}-{hit.excerpt_end_line}",
-        "moved_from": f"{hit.indexed_line}-{hit.indexed_line + hit.end_line - hit.start_line}" if moved else "",
+        "moved_from": was,
         "score": round(hit.score, 3),
         "freshness": hit.freshness.value,
         "tags": list(hit.tags),
@@ -93,7 +93,7 @@ def hit_answer(hit: Hit, *, explain: bool = False) -> Json:
         shown["parts"] = {name: round(value, 4) for name, value in hit.parts.items()}
         shown["chunk_lines"] = f"{hit.start_line}-{hit.end_line}"
         shown["bytes"] = [hit.start_byte, hit.end_byte]
-    return _without_blanks(shown)
+    return without_blanks(shown)
 
 
 def linked_answer(linked: Linked) -> Json:
@@ -119,7 +119,7 @@ def required_answer(required: Required, root: Path | None) -> Json:
         "because_of": required.because_of,
         "continue_from": str(answer.continuation or ""),
     }
-    return _without_blanks(shown, keep=("text",))
+    return without_blanks(shown, keep=("text",))
 
 
 def links_answer(entry: FileEntry, steps: Sequence[Step], broken: Sequence[Link], titles: Mapping[str, str]) -> Json:
@@ -128,7 +128,7 @@ def links_answer(entry: FileEntry, steps: Sequence[Step], broken: Sequence[Link]
         "path": entry.path,
         "title": entry.title,
         "links": [
-            _without_blanks(
+            without_blanks(
                 {
                     "path": step.path,
                     "title": titles.get(step.path, ""),
@@ -184,86 +184,11 @@ def read_answer(answer: ReadAnswer, root: Path | None, tokens: Callable[[str], i
             f"Cut after line {answer.end_line}: call read_document(continue_from={str(answer.continuation)!r}) for the "
             "rest, or ask for lines or a heading of the outline."
         )
-    return _without_blanks({**shown, "note": " ".join(notes)}, keep=("text",))
+    return without_blanks({**shown, "note": " ".join(notes)}, keep=("text",))
 
 
-def list_answer(page: Page, folder: str, searched: Searched, skipped: Mapping[str, Any], root: Path | None) -> Json:
-    """A page of a folder, and what the latest run left out of the workspace."""
-    shown: Json = {
-        "searched": searched.label,
-        "path": folder,
-        "files": page.total_files,
-        "chunks": page.total_chunks,
-        "folders": [{"path": each.path, "files": each.files, "chunks": each.chunks} for each in page.folders],
-        "documents": [_document(entry, root) for entry in page.files],
-        "skipped": _skipped(skipped, folder),
-    }
-    if page.after:
-        shown["after"] = page.after
-        shown["note"] = (
-            f"{len(page.files)} of {page.listed} documents are named; pass after={page.after!r} for the next page."
-        )
-    return _without_blanks(shown, keep=("folders", "documents"))
-
-
-def workspaces_answer(rows: Sequence[Json]) -> Json:
-    """Which workspaces there are, where a list was not asked for one."""
-    note = (
-        "Pass workspace= one of these to list its documents." if rows else "Nothing is indexed; call index_documents."
-    )
-    files, chunks = (sum(row[name] for row in rows) for name in ("files", "chunks"))
-    return {
-        "searched": "all workspaces",
-        "files": files,
-        "chunks": chunks,
-        "workspaces": list(rows),
-        "folders": [],
-        "documents": [],
-        "note": note,
-    }
-
-
-def _document(entry: FileEntry, root: Path | None) -> Json:
-    shown = {
-        "path": entry.path,
-        "title": entry.title,
-        "tags": list(entry.tags),
-        "aliases": list(entry.aliases),
-        "chunks": entry.chunk_count,
-        "changed": _changed(entry, root),
-        "indexed": _day(entry.gen / 1e9),
-    }
-    return _without_blanks(shown)
-
-
-def _changed(entry: FileEntry, root: Path | None) -> str:
-    """When the file last changed on disk, "" where that cannot be told."""
-    if root is None:
-        return ""
-    try:
-        return _day((root / entry.path).lstat().st_mtime)
-    except (OSError, ValueError):
-        return ""
-
-
-def _day(seconds: float) -> str:
-    return (iso(seconds) or "")[:16]
-
-
-def _skipped(told: Mapping[str, Any], folder: str) -> Json:
-    """What was left out, by reason; single files only where they lie in the folder."""
-    prefix = f"{folder}/" if folder else ""
-    problems = [problem for problem in told.get("problems", []) if f"{problem['path']}/".startswith(prefix)]
-    shown = {
-        "by_rule": told.get("left_out", {}),
-        "by_reason": told.get("counts", {}),
-        "examples": problems[:NAMES],
-        "told_at": told.get("told_at") if told.get("left_out") or told.get("counts") else "",
-    }
-    return {name: value for name, value in shown.items() if value}
-
-
-def _without_blanks(shown: Json, keep: Sequence[str] = ()) -> Json:
+def without_blanks(shown: Json, keep: Sequence[str] = ()) -> Json:
+    """An object without the fields that say nothing. keep: those that stay all the same."""
     return {name: value for name, value in shown.items() if name in keep or value not in ([], "", {}, None)}
 
 

@@ -76,6 +76,11 @@ def is_within(path: str, folder: str) -> bool:
     return not folder or path == folder or path.startswith(folder + "/")
 
 
+def file_digest(workspace: str, path: str) -> str:
+    """12 hex digits that stand for a file in answers: of its workspace's id and its relative path."""
+    return hashlib.sha256(f"{workspace}\0{path}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
 def printable(path: str) -> str:
     r"""A path as valid Unicode: undecodable bytes as ``\xNN``."""
     return path if is_utf8(path) else "".join(_escaped(character) for character in path)

@@ -17,16 +17,15 @@ from markdown_rag.citing import (
     broken_link,
     linked_answer,
     links_answer,
-    list_answer,
     marked,
     read_answer,
     required_answer,
     search_answer,
-    workspaces_answer,
 )
 from markdown_rag.errors import InputError
 from markdown_rag.facade import Json, LinksCall, ListCall, ReadCall, SearchCall
 from markdown_rag.jobs.job import Job
+from markdown_rag.listings import list_answer, workspaces_answer
 from markdown_rag.paths import Workspace, is_within
 from markdown_rag.policies import chunk_policy
 from markdown_rag.reading import Reading
@@ -36,12 +35,15 @@ from markdown_rag.wiring import Parts
 from markdown_rag.workspaces import Searched, widened, within_searched
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from markdown_rag.library.departed import Meant
     from markdown_rag.library.passages import Continuation, PassageId
     from markdown_rag.library.reader import Reader
     from markdown_rag.search.answer import Hit, SearchRequest
     from markdown_rag.search.catalog import Snapshot
     from markdown_rag.search.selection import Selection
-    from markdown_rag.store.base import FileEntry, Where
+    from markdown_rag.store.base import Where
 
 
 EXPANSIONS = ("requires", "links")
@@ -151,8 +153,9 @@ class Questions:
         reading = self._reading_with(call.workspace, passage or continuation)
         if (call.id and not passage) or (call.continue_from and not continuation):
             raise InputError("That is no id or continuation.", "Pass one as an answer gave it, or a path.")
+        meant = self._document(reading, call, passage or continuation)
         request = ReadRequest(
-            entry=self._document(reading, call, passage or continuation),
+            entry=meant.entry,
             passage=None if continuation or (passage and not passage.text) else passage,
             continuation=continuation,
             heading=call.heading,
@@ -164,19 +167,19 @@ class Questions:
             max_tokens=call.max_tokens,
         )
         root = self._parts.root_of(request.entry.workspace)
-        return read_answer(self._reader(reading).read(request, root), root, count)
+        return read_answer(meant.read(self._reader(reading), request, root), root, count)
 
     def follow_links(self, call: LinksCall) -> Json:
         """What a document links to, and what links to it."""
-        from markdown_rag.library.graph import walk
+        from markdown_rag.library.graph import neighbours
 
         if call.direction not in DIRECTIONS:
             raise InputError(f"direction: {call.direction!r} is not known.", f"Use {', '.join(DIRECTIONS)}.")
         reading = self._answering(call.workspace).reading
-        entry = self._document(reading, call, None)
+        entry = self._document(reading, call, None).entry
         snapshot = reading.catalog.snapshot((entry.workspace,))
         graph = reading.links.graph(entry.workspace, snapshot)
-        steps = walk(graph, [entry.path], direction=call.direction, hops=min(max(call.hops, 1), MAX_HOPS))
+        steps = neighbours(graph, entry.path, direction=call.direction, hops=min(max(call.hops, 1), MAX_HOPS))
         broken = [link for link in graph.out.get(entry.path, ()) if not link.target]
         titles = {each.path: each.title for each in snapshot.files.values()}
         return bounded(links_answer(entry, steps, broken, titles), "links", call.max_tokens)
@@ -193,35 +196,35 @@ class Questions:
             if is_within(link.source, scope) and not leads_to_file(workspace.root, link)
         ]
 
-    def _document(
-        self, reading: Reading, call: ReadCall | LinksCall, named: PassageId | Continuation | None
-    ) -> FileEntry:
+    def _document(self, reading: Reading, call: ReadCall | LinksCall, named: PassageId | Continuation | None) -> Meant:
         """The document a call means. Raises InputError."""
-        from markdown_rag.library.finding import by_digest, by_path
+        from markdown_rag.library.departed import Meant, by_id
+        from markdown_rag.library.finding import by_path
 
         if named is not None:
-            entry = by_digest(reading.catalog.snapshot(), named.file) or by_digest(reading.catalog.fresh(), named.file)
-            if entry is None:
+            meant = by_id(named, reading.catalog, reading.store, lambda: self._parts.stat_cache)
+            if meant is None:
                 raise InputError(
                     "The document of this id is not in the index any more: it was deleted or renamed.",
                     "Search again, or name it by path; list_documents shows what is indexed.",
                 )
-            return entry
+            return meant
         if not call.path.strip():
             raise InputError("Nothing is named to read.", "Pass the id of a hit, or the path of a document.")
         searched = self._searched(call.workspace, reading)
         searched, path = within_searched(searched, call.path.strip(), self._parts.workspaces.all(), "path")
-        return by_path(reading.catalog.fresh(searched.ids), searched.ids, path)
+        return Meant(by_path(reading.catalog.fresh(searched.ids), searched.ids, path))
 
     def list_documents(self, call: ListCall) -> Json:
         """What is indexed, by folder, and what was left out."""
         from markdown_rag.library.listing import page_of, room
+        from markdown_rag.library.vocabulary import vocabulary
 
         reading = self._answering(call.workspace).reading
         asked = self._asked(reading, call, (call.path,))
         ids = {entry.workspace for entry in asked.snapshot.select(asked.everything)}
         if len(asked.searched.ids) != 1 and len(ids) != 1:
-            return workspaces_answer(self._workspaces(asked.snapshot))
+            return workspaces_answer(asked.snapshot.files.values(), self._roots())
         (workspace,) = ids or asked.searched.ids
         root = self._parts.root_of(workspace)
         entries = asked.snapshot.select(asked.where)
@@ -234,9 +237,10 @@ class Questions:
             limit=call.limit,
             fits=room(call.max_tokens),
         )
-        found = list_answer(
-            page, asked.everything.scope, asked.searched, self._parts.workspaces.skipped(workspace), root
-        )
+        is_start = not (asked.everything.scope or call.after) and asked.selection.is_empty
+        skipped = self._parts.workspaces.skipped(workspace)
+        words = vocabulary(entries) if is_start else None
+        found = list_answer(page, asked.everything.scope, asked.searched, skipped, root, vocabulary=words)
         reason = "" if entries else self._why_empty(asked)
         return {**found, "note": reason} if reason else found
 
@@ -277,16 +281,9 @@ class Questions:
         reason = explain_nothing(asked.selection, asked.snapshot.select(asked.everything))
         return reason or explain(asked.snapshot, asked.where).message
 
-    def _workspaces(self, snapshot: Snapshot) -> list[Json]:
-        """Every workspace that has documents, with their number."""
-        roots = {workspace.id: str(workspace.root) for workspace in self._parts.workspaces.all()}
-        rows: dict[str, Json] = {}
-        for entry in snapshot.files.values():
-            blank = {"workspace": entry.workspace, "path": roots.get(entry.workspace, ""), "files": 0, "chunks": 0}
-            row = rows.setdefault(entry.workspace, blank)
-            row["files"] += 1
-            row["chunks"] += entry.chunk_count
-        return sorted(rows.values(), key=lambda row: (row["path"], row["workspace"]))
+    def _roots(self) -> dict[str, Path]:
+        """Where the workspaces of this machine are, by id."""
+        return {workspace.id: workspace.root for workspace in self._parts.workspaces.all()}
 
     def _jobs_of(self, searched: Searched) -> list[Job]:
         return [job for job in self._parts.queue.active() if concerns(job, searched)]

@@ -17,6 +17,7 @@ from markdown_rag.embeddings.service import DocumentOutcome
 from markdown_rag.errors import StoreLimitError
 from markdown_rag.indexing import reconcile
 from markdown_rag.indexing.delta import moved, newest_first
+from markdown_rag.indexing.departures import departures
 from markdown_rag.indexing.reconcile import Generation
 from markdown_rag.indexing.records import records
 from markdown_rag.indexing.report import Exclusion, Phase, Problem, ProblemKind, Report
@@ -35,7 +36,8 @@ class Run:
     """What one run carries along; only its own thread writes to it.
 
     policy: fingerprint of the chunking policy. mark: what its intents are signed with. generations: what is stored of a
-    path, as far as not removed yet. written: rows inserted or removed. waiting: files that could not be indexed.
+    path, as far as not removed yet. written: rows inserted or removed. arrived: path to hash of the files it stored.
+    waiting: files that could not be indexed.
     """
 
     survey: Survey
@@ -44,6 +46,7 @@ class Run:
     mark: str = ""
     report: Report = field(default_factory=Report)
     written: int = 0
+    arrived: dict[str, str] = field(default_factory=dict)
     waiting: set[str] = field(default_factory=set)
     generations: dict[str, list[FileEntry]] = field(init=False)
 
@@ -93,6 +96,10 @@ class Writer:
         delta, found = run.survey.delta, run.survey.scan.files
         kept = moved(delta.deleted, (found[path] for path in run.waiting), run.survey.noted)
         deleted = [entry for entry in delta.deleted if entry.path not in kept]
+        if deleted:
+            staying = {path: entries[0].file_hash for path, entries in run.generations.items()} | run.arrived
+            others = {path: file_hash for path, file_hash in staying.items() if path not in {e.path for e in deleted}}
+            self.cache.depart(departures(deleted, others, self.store))
         self._remove_paths(run, (entry.path for entry in deleted))
         self.cache.forget(run.workspace, (path for path in delta.forgotten if path not in kept))
         run.report.deleted = len(deleted)
@@ -167,6 +174,7 @@ class Writer:
             [intents[prepared.work.path] for prepared, _ in stored],
             self.store.collection,
         )
+        run.arrived |= {prepared.work.path: prepared.noted.file_hash for prepared, _ in stored}
         for prepared, rows in stored:
             _account_stored(run.report, prepared, len(rows))
 

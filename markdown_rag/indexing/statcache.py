@@ -2,7 +2,8 @@
 
 *Stats*: under which stamp a file had which hash, and why a file has no rows. *Intents*: generations that a run was
 about to write; what is left of one after a crash is removed by the next run. *Sweeps*: whether the rows of a workspace
-were once looked through for such remains, which is needed only when intents may have been lost.
+were once looked through for such remains, which is needed only when intents may have been lost. *Departures*: which
+files left the index.
 
 A state file that fails is no error of a run: reads answer "nothing known", writes are dropped, ``trouble`` says why.
 """
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 
 from markdown_rag.database import Database
 from markdown_rag.errors import StateError
+from markdown_rag.indexing import departures
+from markdown_rag.indexing.departures import Departure
 from markdown_rag.indexing.reading import NotRead, Stamp
 from markdown_rag.indexing.report import ProblemKind
 from markdown_rag.paths import Scope
@@ -37,6 +40,7 @@ MIGRATIONS = (
     ) WITHOUT ROWID
     """,
     "ALTER TABLE intents ADD COLUMN run TEXT NOT NULL DEFAULT ''",
+    departures.TABLE,
 )
 
 RACY_NS = 2_000_000_000  # FAT keeps even seconds; nothing in use is coarser (I6, git's racy-git.adoc)
@@ -123,7 +127,7 @@ class StatCache:
     def forget_workspace(self, workspace: str) -> None:
         """Drop all that is known of a workspace: it was cleared."""
         with self._tolerant(), self._database.write() as connection:
-            for table in ("stats", "intents", "sweeps"):
+            for table in ("stats", "intents", "sweeps", "departures"):
                 connection.execute(f"DELETE FROM {table} WHERE workspace = ?", (workspace,))  # noqa: S608 - a constant
 
     def intend(self, workspace: str, collection: str, intents: Iterable[Intent]) -> None:
@@ -152,6 +156,17 @@ class StatCache:
         """Record that a whole workspace was looked through."""
         with self._tolerant(), self._database.write() as connection:
             connection.execute("INSERT OR REPLACE INTO sweeps VALUES (?, ?)", (workspace, self._placed(collection)))
+
+    def depart(self, left: Iterable[Departure]) -> None:
+        """Remember files that leave the index."""
+        with self._tolerant(), self._database.write() as connection:
+            departures.keep(connection, left)
+
+    def departed(self, digest: str) -> Departure | None:
+        """The file that left the index under this digest (paths.file_digest)."""
+        with self._tolerant(), self._database.read() as connection:
+            return departures.find(connection, digest)
+        return None
 
     def take_trouble(self) -> str:
         """Why the state file failed since the last call, "" if it did not."""

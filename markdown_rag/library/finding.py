@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from markdown_rag.errors import InputError
-from markdown_rag.library.passages import file_digest
-from markdown_rag.paths import nfc
+from markdown_rag.paths import file_digest, nfc
 from markdown_rag.search.catalog import Snapshot
 from markdown_rag.store.base import FileEntry
 

@@ -141,6 +141,23 @@ def walk(
     return found
 
 
+def neighbours(graph: Graph, start: str, *, direction: str, hops: int) -> list[Step]:
+    """What a document's links lead to, nearest first: one way each document once.
+
+    Both ways each link once: all that either way alone would show, and what is reached by going forth and back.
+    """
+    steps = walk(graph, [start], direction=direction, hops=hops)
+    if direction != "both":
+        return steps
+    each_way = [step for way in ("out", "in") for step in walk(graph, [start], direction=way, hops=hops)]
+    met = {step.path for step in each_way}
+    found: dict[tuple[str, str, str, str], Step] = {}
+    for step in (*each_way, *(step for step in steps if step.path not in met)):
+        edge = step.link.edge
+        found.setdefault((step.link.source, step.link.target, edge.kind, edge.place), step)
+    return sorted(found.values(), key=lambda step: step.hops)
+
+
 def required(graph: Graph, starts: Iterable[str], hops: int) -> list[Step]:
     """What documents say they require, nearest first."""
     return walk(graph, starts, direction="out", hops=hops, kinds=frozenset({REQUIRES}))

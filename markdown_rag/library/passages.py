@@ -7,9 +7,10 @@ gone. ``passage_id`` and ``parse_id`` are each other's inverse.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
+
+from markdown_rag.paths import file_digest
 
 _SHAPE = re.compile(r"(?:docs://)?([0-9a-f]{12})(?:-(\d{1,9})-([0-9a-f]{8}))?")
 
@@ -24,11 +25,6 @@ class PassageId:
     file: str
     ord: int
     text: str
-
-
-def file_digest(workspace: str, path: str) -> str:
-    """The part of an id that stands for a file."""
-    return hashlib.sha256(f"{workspace}\0{path}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def passage_id(workspace: str, path: str, ord_: int, text_hash: str) -> str:

@@ -8,18 +8,19 @@ answer. Every answer is bounded by tokens, and what was cut can be had by its co
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from markdown_rag.errors import InputError, StoreUnavailable
 from markdown_rag.library import portions
-from markdown_rag.library.passages import Continuation, PassageId, file_digest
+from markdown_rag.library.passages import Continuation, PassageId
 from markdown_rag.library.portions import Portion
 from markdown_rag.library.texts import DiskText, Exact, Row, StoredText, Text
 from markdown_rag.markdown.chunking import ChunkPolicy, Document
 from markdown_rag.markdown.decoding import Undecodable, decode
 from markdown_rag.markdown.documents import to_document
 from markdown_rag.markdown.names import MAX_FILE_BYTES
+from markdown_rag.paths import file_digest
 from markdown_rag.search.catalog import Catalog
 from markdown_rag.search.disk import Absence, read_file
 from markdown_rag.search.freshness import Freshness, find_passage
@@ -28,6 +29,10 @@ from markdown_rag.store.base import FileEntry, Match, Store, record_id
 
 MIN_TOKENS, MAX_TOKENS = 50, 50_000
 MAX_NEIGHBOURS = 50  # chunks before or after
+_GONE = (
+    "The file is not on disk any more: it was deleted, moved or renamed after it was indexed, and its old text is not "
+    "shown. index_documents takes it out of the index; afterwards this id leads to the file its text moved to, if any."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +53,19 @@ class ReadRequest:
     reconstruct: bool = False
     max_tokens: int = 4_000
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether a passage is wanted without what stands round it."""
+        return not (self.section or self.before > 0 or self.after > 0)
+
 
 @dataclass(frozen=True, slots=True)
 class ReadAnswer:
     """Text and where it stands. text "" with a note where there is none to show.
 
     heading: the headings above its start. freshness: of the passage, or of the file. stale: the file on disk is not
-    the one that was indexed. was_lines: where a passage that moved was. continuation: where to go on, None at the end.
+    the one that was indexed. start_line, end_line: of the text, blank lines at its end included. was_lines: where a
+    passage that moved was, if the text is the passage and no more. continuation: where to go on, None at the end.
     outline: of a document that was cut.
     """
 
@@ -87,11 +98,11 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Where a passage stands now."""
+    """Where a passage stands now. shift: how many lines further down than when it was indexed, where that is known."""
 
     portion: Portion
     freshness: Freshness
-    was_lines: tuple[int, int] | None = None
+    shift: int = 0
     note: str = ""
 
 
@@ -107,15 +118,12 @@ class Reader:
         """The text a request means. root: of its workspace on this machine. Raises InputError, StoreError."""
         opened = self._open(request.entry, root)
         if opened is None:
-            note = (
-                "The file was deleted after it was indexed, so its text is not shown. Search again for another source."
-            )
-            return ReadAnswer(request.entry, "", Freshness.DELETED, stale=True, notes=(note,))
+            return ReadAnswer(request.entry, "", Freshness.DELETED, stale=True, notes=(_GONE,))
         found = self._find(request, opened)
         text, whole = opened.text, found.portion
         shown = portions.fitting(text.text, whole, min(max(request.max_tokens, MIN_TOKENS), MAX_TOKENS))
         body = text.text[shown.start : shown.end]
-        last = max(shown.start, shown.start + len(body.rstrip("\n")) - 1)
+        lines = text.line(shown.start), text.line(max(shown.start, shown.end - 1))
         cut = shown.end < whole.end
         return ReadAnswer(
             entry=request.entry,
@@ -123,15 +131,15 @@ class Reader:
             freshness=found.freshness,
             source=text.source,
             stale=opened.freshness is Freshness.CHANGED,
-            start_line=text.line(shown.start),
-            end_line=text.line(last),
+            start_line=lines[0],
+            end_line=lines[1],
             total_lines=text.lines,
             heading=portions.heading_path(portions.headings_of(text), shown.start + _blank(body)),
-            was_lines=found.was_lines,
+            was_lines=(lines[0] - found.shift, lines[1] - found.shift) if found.shift and request.is_alone else None,
             continuation=_continuation(request.entry, opened, shown.end, whole.end) if cut else None,
             proof=text.exact(shown.start, shown.end) if request.reconstruct else None,
             outline=tuple(portions.outline(text)) if cut and not request.continuation else (),
-            notes=tuple(note for note in (opened.note, found.note) if note),
+            notes=tuple(note for note in (_of_file(opened, found), found.note) if note),
         )
 
     def _open(self, entry: FileEntry, root: Path | None) -> _Opened | None:
@@ -185,7 +193,7 @@ class Reader:
         if request.passage:
             found = self._passage(request, request.passage, opened)
             portion = portions.section_at(text, found.portion.start) if request.section else found.portion
-            return _Found(portion, found.freshness, found.was_lines, found.note)
+            return replace(found, portion=portion)
         if request.heading:
             return _Found(portions.by_heading(text, request.heading), opened.freshness)
         if request.lines:
@@ -200,18 +208,11 @@ class Reader:
         same = [row for row in rows if row.text_hash.startswith(wanted.text)]
         row = min(same, key=lambda each: abs(each.ord - wanted.ord), default=None)
         stored = None if opened.freshness is Freshness.FRESH else self._stored_passage(request.entry, wanted)
-        was = (stored.start_line, stored.end_line) if stored else None
-        if row is None and stored is not None and isinstance(opened.text, DiskText):
-            at = find_passage(opened.text.decoded, stored.text, stored.start_line)
-            if at >= 0:
-                return _Found(Portion(at, at + len(stored.text.strip("\n"))), Freshness.MOVED, was)
         if row is None:
-            near = rows[min(wanted.ord, len(rows) - 1)]
-            note = "The passage was edited after that answer; shown is what stands in its place now."
-            return _Found(_around(opened.text, rows, near, request), Freshness.CHANGED, was, note)
+            return _edited(request, wanted, opened, rows, stored)
         portion = _around(opened.text, rows, row, request)
         if stored is not None and opened.freshness is Freshness.CHANGED and opened.text.source == "disk":
-            return _Found(portion, Freshness.MOVED, was)
+            return _standing(portion, row.start_line - stored.start_line)
         moved = row.ord != wanted.ord and opened.freshness is Freshness.FRESH
         note = (
             "The document was indexed anew after that answer, and the passage stands elsewhere in it." if moved else ""
@@ -229,6 +230,32 @@ class Reader:
         """The row that an id was made from, if it is still stored."""
         found = self.store.get([record_id(entry.workspace, entry.path, entry.gen, wanted.ord)])
         return next((row for row in found if row.text_hash.startswith(wanted.text)), None)
+
+
+def _edited(
+    request: ReadRequest, wanted: PassageId, opened: _Opened, rows: tuple[Row, ...], stored: Match | None
+) -> _Found:
+    """A passage that is none of the rows any more: where its text stands all the same, or what has its place."""
+    text = opened.text
+    if stored is not None and isinstance(text, DiskText):
+        at = find_passage(text.decoded, stored.text, stored.start_line)
+        if at >= 0:
+            body = stored.text.strip("\n")
+            indexed = stored.start_line + stored.text.index(body[0])  # after its blank lines
+            return _standing(Portion(at, at + len(body)), text.line(at) - indexed)
+    near = rows[min(wanted.ord, len(rows) - 1)]
+    note = "The passage was edited after that answer; shown is what stands in its place now."
+    return _Found(_around(text, rows, near, request), Freshness.CHANGED, note=note)
+
+
+def _standing(portion: Portion, shift: int) -> _Found:
+    """A passage that still stands in a file that changed, at other lines or at the same."""
+    return _Found(portion, Freshness.MOVED if shift else Freshness.FRESH, shift)
+
+
+def _of_file(opened: _Opened, found: _Found) -> str:
+    """What is to be known of the file; nothing that changed in it matters to a passage that stands where it stood."""
+    return "" if found.freshness is Freshness.FRESH else opened.note
 
 
 def _around(text: Text, rows: tuple[Row, ...], row: Row, request: ReadRequest) -> Portion:

@@ -40,11 +40,13 @@ class Hit:
     """A cited passage.
 
     path: relative to its workspace; absolute: on this machine, "" where the workspace is elsewhere. heading_path:
-    "A › B". start_line, end_line: the chunk in the file; the excerpt's own lines beside them; all 1-based, inclusive,
-    and where the text stands now if it moved; indexed_line: where the chunk began when it was indexed. same_in:
-    paths whose passages say the same and are not shown, each with how (copies.Kind).
-    start_byte, end_byte: the chunk in the file, end exclusive. score: 0 to 1, comparable between queries. parts: what
-    it and the order are made of (coverage, similarity, and the ranking's lexical, dense, title and order).
+    "A › B", what the excerpt stands under. start_line, end_line: the chunk in the file, or the excerpt where that alone
+    still stands there; the excerpt's own lines beside them; all 1-based, inclusive, and where the text stands now if it
+    moved; indexed_line: where the excerpt began when it was indexed. same_in: paths whose passages say the same and are
+    not shown, each with how (copies.Kind); whole paths in other workspaces.
+    start_byte, end_byte: the chunk in the file as it was indexed, end exclusive. score: 0 to 1, comparable between
+    queries. parts: what it and the order are made of (coverage, similarity, and the ranking's lexical, dense, title and
+    order).
     """
 
     id: str

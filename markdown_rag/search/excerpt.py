@@ -1,7 +1,8 @@
 """The part of a chunk that answers: a window of whole lines round the query's words.
 
 Text in, an exact slice of it out, never empty for a text with a visible character, never over the budget. The chunk's
-own leading headings are left out (a hit shows them as its heading path) unless there is nothing else. Lines longer
+own leading headings are left out (a hit shows them as its heading path) unless there is nothing else, and it neither
+begins nor ends with lines that say nothing to a reader: an HTML comment, a place for a table of contents. Lines longer
 than half of the budget are cut at sentence ends, else blanks, else characters.
 """
 
@@ -17,6 +18,8 @@ from markdown_rag.markdown.lexical import tokens as analyze
 
 MIN_BUDGET = 80
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+_COMMENTS, _CONTENTS = r"(?:<!--(?:[^-]|-(?!->))*-->[ \t]*)+", r"\[toc\]|\[\[_?toc_?\]\]|\$?\{:?[ \t]*:?toc[ \t]*\}"
+_SILENT = re.compile(rf"[ \t]*(?:{_COMMENTS}|{_CONTENTS})?[ \t]*\n?", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?]['\")\]]*\s+|[。！？]['\"」』）]*\s*")
 
 
@@ -24,7 +27,8 @@ _SENTENCE_END = re.compile(r"[.!?]['\")\]]*\s+|[。！？]['\"」』）]*\s*")
 class Excerpt:
     """A slice of a chunk.
 
-    start_line, end_line: 1-based lines of the file, inclusive. before, after: the chunk goes on there.
+    start_line, end_line: 1-based lines of the file, inclusive. before, after: the chunk goes on there. answers_at: the
+    character of the chunk at which the line begins that holds most of the query, of the excerpt's lines.
     """
 
     text: str
@@ -32,6 +36,7 @@ class Excerpt:
     end_line: int
     before: bool
     after: bool
+    answers_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,8 @@ def excerpt(text: str, start_line: int, weights: Mapping[str, float], budget: in
     if not units:
         return Excerpt(text[:0], start_line, start_line, before=False, after=False)
     first, last = _tightest(units, offsets, weights, room)
-    first, last = _grow(units, offsets, first, last, room)
+    answering = max(units[first : last + 1], key=lambda unit: round(sum(weights[token] for token in unit.held), 9))
+    first, last = _spoken(text, units, *_grow(units, offsets, first, last, room))
     start, end = units[first].start, units[last].end
     kept = text[start:end]
     start += len(kept) - len(kept.lstrip("\n"))
@@ -65,11 +71,14 @@ def excerpt(text: str, start_line: int, weights: Mapping[str, float], budget: in
         first_line + kept.count("\n"),
         before=bool(text[:start].strip()),
         after=bool(text[start + len(kept) :].strip()),
+        answers_at=min(max(answering.start if answering.held else start, start), start + len(kept)),
     )
 
 
 def _held(piece: str, weights: Mapping[str, float]) -> frozenset[str]:
-    return frozenset(weights).intersection(analyze(piece)) if weights else frozenset()
+    if not weights or _SILENT.fullmatch(piece):
+        return frozenset()
+    return frozenset(weights).intersection(analyze(piece))
 
 
 def _width(char: str) -> int:
@@ -108,12 +117,24 @@ def _cut(text: str, offsets: Sequence[int], start: int, limit: int) -> int:
 
 
 def _body(text: str, units: list[_Unit]) -> list[_Unit]:
-    """The units without blank edges and without leading headings, if anything else is left."""
+    """The units without silent edges and without leading headings, if anything else is left."""
     visible = [i for i, unit in enumerate(units) if text[unit.start : unit.end].strip()]
     if not visible:
         return []
-    prose = [i for i in visible if not _HEADING.match(text, units[i].start, units[i].end)]
-    return units[(prose or visible)[0] : visible[-1] + 1]
+    spoken = [i for i in visible if not _is_silent(text, units[i])] or visible
+    prose = [i for i in spoken if not _HEADING.match(text, units[i].start, units[i].end)]
+    return units[(prose or spoken)[0] : spoken[-1] + 1]
+
+
+def _is_silent(text: str, unit: _Unit) -> bool:
+    """Whether a line holds nothing, or only what no reader sees."""
+    return _SILENT.fullmatch(text, unit.start, unit.end) is not None
+
+
+def _spoken(text: str, units: Sequence[_Unit], first: int, last: int) -> tuple[int, int]:
+    """A window without silent lines at its edges, if anything else is in it."""
+    spoken = [i for i in range(first, last + 1) if not _is_silent(text, units[i])]
+    return (spoken[0], spoken[-1]) if spoken else (first, last)
 
 
 def _tightest(

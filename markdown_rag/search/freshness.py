@@ -1,7 +1,7 @@
 """Whether a hit is still true: the file on disk against the hash of what was indexed.
 
 Only files that are cited are read, once each, up to a bound. Size and time are never taken as proof. In a file that has
-changed the cited text is looked for: where it still stands, the hit is true at other lines.
+changed the cited text is looked for: where it still stands, the hit is true, at other lines or at the same.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _TELLING = 80  # characters that stand nowhere by chance
 class Freshness(StrEnum):
     """Where a cited passage stands.
 
-    fresh: the file's bytes are those that were indexed. moved: they are not, but the same text stands in it. changed:
-    it does not. deleted: the file is gone from a directory that is there. remote: its workspace is not on this machine.
-    unchecked: it is too large to read for an answer, or could not be read.
+    fresh: it stands where it was indexed, whatever changed elsewhere in the file. moved: it stands at other lines.
+    changed: it is not in the file any more. deleted: the file is gone from a directory that is there. remote: its
+    workspace is not on this machine. unchecked: it is too large to read for an answer, or could not be read.
     """
 
     FRESH = "fresh"
@@ -37,10 +37,23 @@ class Freshness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a passage stands now. start_line: its first line, 0 where it is not known to stand anywhere."""
+    """Where a passage stands now.
+
+    shift: how many lines further down than when it was indexed. whole: all of it stands there; else what is shown of it
+    does.
+    """
 
     freshness: Freshness
-    start_line: int = 0
+    shift: int = 0
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """A piece of text and the line it was indexed at."""
+
+    text: str
+    line: int
 
 
 def freshness(root: Path | None, path: str, file_hash: str, limit: int) -> Freshness:
@@ -48,18 +61,20 @@ def freshness(root: Path | None, path: str, file_hash: str, limit: int) -> Fresh
     return _look(root, path, file_hash, limit)[0]
 
 
-def standing(root: Path | None, path: str, file_hash: str, limit: int, *, text: str, start_line: int) -> Standing:
-    """Where a passage stands that was indexed from this line on."""
+def standing(root: Path | None, path: str, file_hash: str, limit: int, *, passage: Cited, shown: Cited) -> Standing:
+    """Where a passage stands, or at least what is shown of it."""
     fresh, data = _look(root, path, file_hash, limit)
-    if fresh is Freshness.FRESH:
-        return Standing(fresh, start_line)
     if fresh is not Freshness.CHANGED or not data or len(data) > _LOOKED_THROUGH:
         return Standing(fresh)
     decoded = decode(data)
-    at = find_passage(decoded, text, start_line) if isinstance(decoded, Decoded) else -1
-    if not isinstance(decoded, Decoded) or at < 0:
+    if not isinstance(decoded, Decoded):
         return Standing(Freshness.CHANGED)
-    return Standing(Freshness.MOVED, decoded.lines.line(at) - _blank_lines(text))
+    for cited in (passage, shown):
+        at = find_passage(decoded, cited.text, cited.line)
+        if at >= 0:
+            shift = decoded.lines.line(at) - _blank_lines(cited.text) - cited.line
+            return Standing(Freshness.MOVED if shift else Freshness.FRESH, shift, cited is passage)
+    return Standing(Freshness.CHANGED)
 
 
 def find_passage(decoded: Decoded, text: str, start_line: int) -> int:

@@ -6,10 +6,13 @@ import os
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 
+from markdown_rag.markdown.chunking import HEADING_JOIN
+from markdown_rag.markdown.frontmatter import split_front_matter
+from markdown_rag.markdown.outline import heading_at
 from markdown_rag.search.answer import Hit
 from markdown_rag.search.copies import Copy
 from markdown_rag.search.excerpt import excerpt
-from markdown_rag.search.freshness import Freshness, standing
+from markdown_rag.search.freshness import Cited, standing
 from markdown_rag.search.policy import SearchPolicy
 from markdown_rag.search.ranking import Placed
 from markdown_rag.search.relevance import DenseScale, relevance
@@ -41,6 +44,13 @@ class Places:
             known = self._absolute[key] = "" if root is None else os.path.join(root, match.path)
         return known
 
+    def named(self, copy: Copy, shown: Match) -> str:
+        """What to call a copy of what is shown: its relative path there, its whole path in another workspace."""
+        if copy.workspace == shown.workspace:
+            return copy.path
+        root = self.root(copy.workspace)
+        return f"{copy.path} of workspace {copy.workspace}" if root is None else os.path.join(root, copy.path)
+
     def identity(self, match: Match) -> Hashable:
         """What makes two rows rows of one file: the place on disk, else workspace and path."""
         return self.absolute(match) or (match.workspace, match.path)
@@ -62,26 +72,28 @@ def make_hit(
         match.path,
         match.file_hash,
         policy.hash_bytes,
-        text=match.text,
-        start_line=match.start_line,
+        passage=Cited(match.text, match.start_line),
+        shown=Cited(shown.text, shown.start_line),
     )
-    shift = now.start_line - match.start_line if now.freshness is Freshness.MOVED else 0
+    first_line, last_line = shown.start_line + now.shift, shown.end_line + now.shift
+    absolute = places.absolute(match)
+    named = [(places.named(copy, match), copy.kind) for copy in copies]
     return Hit(
         id=match.id,
         workspace=match.workspace,
         path=match.path,
-        absolute=places.absolute(match),
+        absolute=absolute,
         title=match.title,
-        heading_path=match.heading_path,
+        heading_path=_heading(match, shown.answers_at),
         ord=match.ord,
         text_hash=match.text_hash,
-        start_line=match.start_line + shift,
-        end_line=match.end_line + shift,
+        start_line=match.start_line + now.shift if now.whole else first_line,
+        end_line=match.end_line + now.shift if now.whole else last_line,
         start_byte=match.start_byte,
         end_byte=match.end_byte,
         excerpt=shown.text,
-        excerpt_start_line=shown.start_line + shift,
-        excerpt_end_line=shown.end_line + shift,
+        excerpt_start_line=first_line,
+        excerpt_end_line=last_line,
         excerpt_cut=shown.before or shown.after,
         tags=match.tags,
         aliases=match.aliases,
@@ -89,9 +101,22 @@ def make_hit(
         score=relevance(item.chunk.coverage, item.chunk.candidate.dense, scale),
         parts=_parts(item),
         freshness=now.freshness,
-        indexed_line=match.start_line,
-        same_in=tuple(dict.fromkeys(f"{copy.path} ({copy.kind})" for copy in copies)),
+        indexed_line=shown.start_line,
+        same_in=tuple(dict.fromkeys(f"{name} ({kind})" for name, kind in named if name != absolute)),
     )
+
+
+def _heading(match: Match, at: int) -> str:
+    """The headings above a character of a chunk, of which several sections may be in one."""
+    begun = 0
+    if match.start_line == 1 and match.ord == 0:  # where front matter may stand, which holds no headings
+        front = split_front_matter(match.text)
+        begun = front.kept or front.end
+    if at < begun:
+        return match.heading_path
+    above = tuple(match.heading_path.split(HEADING_JOIN)) if match.heading_path else ()
+    # A chunk that begins inside a fence or a table has its opening in the prefix.
+    return HEADING_JOIN.join(heading_at(above, match.prefix + match.text[begun:], len(match.prefix) + at - begun))
 
 
 def _parts(item: Placed) -> dict[str, float]:

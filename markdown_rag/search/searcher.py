@@ -7,7 +7,7 @@ an empty one explained. Thread-safe; many searches run at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -124,8 +124,9 @@ def _empty(found: Collected, snapshot: Snapshot, where: Where, best: float) -> E
     return emptiness.explain(snapshot, where)
 
 
-def _notes(asked_k: int, query: Query, hits: Iterable[Hit], note: str) -> Iterable[str]:
+def _notes(asked_k: int, query: Query, hits: Sequence[Hit], note: str) -> Iterable[str]:
     yield from filter(None, (query.note, note))
+    yield from filter(None, [_behind([hit.freshness for hit in hits])])
     if asked_k > MAX_K:
         yield f"k was cut to {MAX_K}."
     unchecked = [hit.path for hit in hits if hit.freshness is Freshness.UNCHECKED]
@@ -133,3 +134,12 @@ def _notes(asked_k: int, query: Query, hits: Iterable[Hit], note: str) -> Iterab
         yield f"Not compared with the disk (too large or not readable): {', '.join(unchecked[:3])}" + (
             f" and {len(unchecked) - 3} more." if len(unchecked) > 3 else "."
         )
+
+
+def _behind(found: Sequence[Freshness]) -> str:
+    """What to do where the disk is ahead of the index; "" where no hit shows that it is."""
+    counts = [(found.count(each), each) for each in (Freshness.CHANGED, Freshness.DELETED)]
+    told = " and ".join(f"{count} {each}" for count, each in counts if count)
+    if not told:
+        return ""
+    return f"The index is behind the disk ({told}): call index_documents, or search again with wait_for_fresh=true."

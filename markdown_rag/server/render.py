@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from markdown_rag.errors import FastRagError
 
 _SEAL = 4  # characters; a word of any length serves, since it is chosen to be in none of the texts
+_WORDS, _LINE = 10, 200  # words and bytes of each line of a vocabulary; both are about 150 tokens at the most
 NOTHING = "No meaningful results found."
 
 
@@ -127,16 +128,39 @@ def list_text(found: Mapping[str, Any]) -> str:
     for workspace in found.get("workspaces", ()):
         place = workspace["path"] or "another machine"
         lines.append(f"workspace {workspace['workspace']} ({place}): {workspace['files']} documents")
+    lines += _vocabulary(found.get("vocabulary", {}))
     lines += [f"{each['path']}/  {each['files']} documents, {each['chunks']} chunks" for each in found["folders"]]
     lines += [_document(document) for document in found["documents"]]
     lines += _skipped(found.get("skipped", {}))
     return "\n".join([*lines, found["note"]] if found.get("note") else lines)
 
 
+def _vocabulary(found: Mapping[str, Any]) -> list[str]:
+    """What can be filtered by, in two lines."""
+    tags = [f"#{each['tag']} {each['files']}" for each in found.get("tags", ())]
+    names = [
+        f"{each['name']} {each['files']}" + (f" ({', '.join(each['values'])})" if each["values"] else "")
+        for each in found.get("properties", ())
+    ]
+    told = (("Tags", tags, found.get("all_tags", 0)), ("Properties", names, found.get("all_properties", 0)))
+    return [f"{label}: {_as_fits(words, count)}" for label, words, count in told if words]
+
+
+def _as_fits(words: Sequence[str], count: int) -> str:
+    """As many of the words as fit into a line, and how many there are besides."""
+    shown = words[:1]
+    for word in words[1:_WORDS]:
+        if len(", ".join([*shown, word]).encode("utf-8", "replace")) > _LINE:
+            break
+        shown = [*shown, word]
+    return ", ".join(shown) + (f" … {count} in all" if count > len(shown) else "")
+
+
 def _document(found: Mapping[str, Any]) -> str:
     facts = [found["path"], found.get("title", ""), f"{found['chunks']} chunks"]
     facts += [f"#{tag}" for tag in found.get("tags", ())]
     facts += [f"alias {alias}" for alias in found.get("aliases", ())]
+    facts += [found["freshness"]] if found.get("freshness") else []
     facts += [f"{word} {found[word]}" for word in ("changed", "indexed") if found.get(word)]
     return " | ".join(fact for fact in facts if fact)
 

@@ -77,8 +77,9 @@ RECONSTRUCT = "The file's exact text with byte range and sha256, for quoting or 
 READ_TOKENS = "Most tokens of text, 50 to 50000 (default 4000). What is cut can be had with continue_from."
 CONTINUE = "Go on where an answer was cut: its continue_from. Empty (default) = from the start."
 LIST = (
-    "What is indexed: folders with counts, documents with title, tags, size in chunks and last change, and what was "
-    "left out and why. The place to start in a vault you do not know. In pages."
+    "What is indexed: folders with counts, documents with title, tags, size in chunks and last change, the tags and "
+    "properties one can filter by, and what was left out and why. The place to start in a vault you do not know. In "
+    "pages."
 )
 LIST_PATH = "The folder, absolute or relative to the workspace. Empty (default) = the root."
 LIST_RECURSIVE = "Name the documents of subfolders too (default false; true with tags or properties)."

@@ -9,11 +9,11 @@ from markdown_rag.library.finding import by_digest, by_path
 from markdown_rag.library.passages import (
     Continuation,
     PassageId,
-    file_digest,
     parse_continuation,
     parse_id,
     passage_id,
 )
+from markdown_rag.paths import file_digest
 from markdown_rag.search.catalog import Snapshot
 from markdown_rag.store.base import FileEntry
 

@@ -6,8 +6,10 @@ import unicodedata
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from markdown_rag.library.graph import Graph, Names, Step, build_graph, required, walk
+from markdown_rag.library.graph import Graph, Names, Step, build_graph, neighbours, required, walk
 from markdown_rag.markdown.edges import Edge
 from markdown_rag.store.base import FileEntry
 
@@ -101,6 +103,37 @@ def test_links_are_walked_forth_and_back_each_document_once() -> None:
     assert reached(walk(graph, ["a.md"], direction="in", hops=2)) == {"z": 1, "b": 1}
     assert reached(walk(graph, ["a.md"], direction="both", hops=1)) == {"b": 1, "c": 1, "z": 1}
     assert walk(graph, ["nothing.md"], direction="both", hops=3) == []
+
+
+def shown(graph: Graph, direction: str, hops: int) -> list[tuple[str, str]]:
+    return [
+        (step.link.source[0], step.link.target[0]) for step in neighbours(graph, "a.md", direction=direction, hops=hops)
+    ]
+
+
+def test_both_ways_show_a_document_again_that_links_back() -> None:
+    graph = graph_of(a="b", b="a c", c="a")
+    steps = neighbours(graph, "a.md", direction="both", hops=2)
+    assert [(step.path, step.hops, step.forward) for step in steps] == [
+        ("b.md", 1, True),
+        ("b.md", 1, False),
+        ("c.md", 1, False),
+        ("c.md", 2, True),
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    links=st.dictionaries(st.sampled_from("abcde"), st.sets(st.sampled_from("abcde"), min_size=1).map(" ".join)),
+    hops=st.integers(1, 3),
+)
+def test_both_ways_show_all_that_either_way_shows_each_link_once(links: dict[str, str], hops: int) -> None:
+    graph = graph_of(**links)
+    both = shown(graph, "both", hops)
+    assert len(both) == len(set(both))
+    assert set(both) >= {*shown(graph, "out", hops), *shown(graph, "in", hops)}
+    walked = walk(graph, ["a.md"], direction="both", hops=hops)
+    assert {step.path for step in neighbours(graph, "a.md", direction="both", hops=hops)} == {s.path for s in walked}
 
 
 def test_broken_links_and_links_to_oneself_lead_nowhere() -> None:

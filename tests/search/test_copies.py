@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,6 +84,24 @@ def test_copies_are_named_under_the_one_that_is_shown_and_others_take_their_plac
     (shown,) = (hit for hit in hits if hit.path.startswith("copy"))
     assert f"{shown.path} (the same text)" not in shown.same_in
     assert "copy-01.md (the same text)" in shown.same_in
+
+
+def test_a_copy_in_another_workspace_is_named_with_it(libraries: Callable[[], Any], tmp_path: Path) -> None:
+    library = libraries()
+    library.roots |= {"w": tmp_path / "kestrel", "v": tmp_path / "harrier"}
+    for workspace in "wvu":
+        for path in ("rota.md", "copy.md"):
+            library.add(path, f"lamp {WORDS}", workspace=workspace)
+    (hit,) = library.ask("lamp", 1).hits
+    folders = {"w": f"{tmp_path}/kestrel/", "v": f"{tmp_path}/harrier/"}
+    names = {
+        path
+        if workspace == hit.workspace
+        else f"{folders.get(workspace, '')}{path}" + " of workspace u" * (workspace == "u")
+        for workspace in "wvu"
+        for path in ("rota.md", "copy.md")
+    }
+    assert set(hit.same_in) == {f"{name} (the same text)" for name in names - {hit.path}}
 
 
 def test_two_places_of_one_file_are_both_shown(match: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,6 +80,32 @@ def test_a_rare_word_outweighs_a_common_one() -> None:
 def test_the_chunks_own_heading_is_not_repeated() -> None:
     shown = excerpt("## Rollback\n\nRevert the release first.", 4, weights("rollback"), 700)
     assert (shown.text, shown.start_line) == ("Revert the release first.", 6)
+
+
+@pytest.mark.parametrize(
+    "silent", ["<!-- end -->", "<!-- a --> <!-- b -->", "[TOC]", "[[_TOC_]]", "{:toc}", "${toc}", "  <!-- table: x -->"]
+)
+def test_an_excerpt_neither_begins_nor_ends_with_a_line_no_reader_sees(silent: str) -> None:
+    text = f"{silent}\n\n## Providers\n\n{silent}\n\nWhen the provider is down.\n\n{silent}\n"
+    shown = excerpt(text, 1, weights("provider end table toc"), 700)
+    assert (shown.text, shown.start_line, shown.end_line) == ("When the provider is down.", 7, 7)
+    filler = "\n".join(["Nothing to see on this line."] * 20)
+    shown = excerpt(f"{filler}\n{silent}\nThe quorum is lost.\n{silent}\n{filler}", 1, weights("quorum"), 80)
+    assert silent not in (shown.text.split("\n")[0], shown.text.split("\n")[-1])
+    assert excerpt(f"{silent}\n", 1, weights("x"), 100).text.strip() == silent.strip()
+
+
+def test_a_comment_with_words_beside_it_is_text() -> None:
+    shown = excerpt("<!-- note --> Keep this line.\nLast.", 1, weights("last"), 700)
+    assert shown.text.startswith("<!-- note -->")
+
+
+def test_the_line_that_answers_is_told_from_the_lines_round_it() -> None:
+    text = "Who is on call.\n\n## Escalation\n\nAfter 25 minutes the lead is called.\n"
+    shown = excerpt(text, 1, weights("lead after 25 minutes on call"), 700)
+    assert shown.text == text.rstrip()
+    assert text[shown.answers_at :].startswith("After 25 minutes")
+    assert excerpt(text, 1, weights("nothing"), 700).answers_at == 0
 
 
 def test_a_chunk_with_nothing_but_headings_shows_them() -> None:

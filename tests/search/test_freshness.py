@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from markdown_rag.search.freshness import Freshness, freshness
+from markdown_rag.search.freshness import Cited, Freshness, Standing, freshness, standing
 
 LIMIT = 1_000_000
 
@@ -72,3 +72,30 @@ def test_a_file_that_may_not_be_read_is_unchecked(tmp_path: Path) -> None:
     file.write_bytes(b"text")
     file.chmod(0)
     assert freshness(tmp_path, "a.md", digest(b"text"), LIMIT) is Freshness.UNCHECKED
+
+
+HEAD = "# Guide\n\n"
+BEFORE = "First paragraph of the passage.\n\n"
+SHOWN = "The rollback is done by reverting the release, and nobody has to be asked before it is done."
+INDEXED = f"{HEAD}{BEFORE}{SHOWN}\n"
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (f"{INDEXED}\nA tail.\n", Standing(Freshness.FRESH)),
+        (f"# Guide, renamed\n\n{BEFORE}{SHOWN}\n", Standing(Freshness.FRESH)),
+        (f"New.\n\n{INDEXED}", Standing(Freshness.MOVED, 2)),
+        (f"{BEFORE}{SHOWN}\n", Standing(Freshness.MOVED, -2)),
+        (f"{HEAD}{BEFORE}Put in.\n\n{SHOWN}\n", Standing(Freshness.MOVED, 2, whole=False)),
+        (f"{HEAD}Another first paragraph.\n\n{SHOWN}\n", Standing(Freshness.FRESH, whole=False)),
+        (f"{HEAD}{BEFORE}The rollback is done by hand.\n", Standing(Freshness.CHANGED)),
+        ("", Standing(Freshness.CHANGED)),
+    ],
+)
+def test_what_is_shown_is_changed_only_where_it_does_not_stand_in_the_file_any_more(
+    tmp_path: Path, now: str, expected: Standing
+) -> None:
+    (tmp_path / "a.md").write_text(now)
+    passage, shown = Cited(BEFORE + SHOWN, 3), Cited(SHOWN, 5)
+    assert standing(tmp_path, "a.md", digest(INDEXED.encode()), LIMIT, passage=passage, shown=shown) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,53 @@ def test_an_edited_file_is_marked_changed_and_a_removed_one_deleted(library, tmp
         "a.md": Freshness.CHANGED,
         "b.md": Freshness.DELETED,
     }
+
+
+def test_where_the_index_is_behind_the_disk_the_answer_says_what_to_do(library, tmp_path: Path) -> None:
+    library.roots["w"] = tmp_path
+    (tmp_path / "a.md").write_text("alpha edited")
+    (tmp_path / "c.md").write_text("beta\n\nand more")
+    library.add("a.md", "alpha one")
+    library.add("b.md", "alpha two")
+    library.add("c.md", "beta")
+    (note,) = library.ask("alpha").notes
+    assert "1 changed and 1 deleted" in note
+    assert "index_documents" in note
+    assert "wait_for_fresh=true" in note
+    answer = library.ask("beta", k=1)
+    assert answer.hits[0].freshness is Freshness.FRESH
+    assert answer.notes == ()
+
+
+def test_an_excerpt_that_moved_inside_its_passage_is_found_at_its_new_lines(library, tmp_path: Path) -> None:
+    library.roots["w"] = tmp_path
+    text = "# Guide\n\nalpha stands here alone and says what it has to say to all who ask.\n"
+    library.add("a.md", text, data=text.encode())
+    (tmp_path / "a.md").write_text(text.replace("# Guide\n", "# Guide\n\nPut in above.\n"))
+    (hit,) = library.ask("alpha").hits
+    assert hit.freshness is Freshness.MOVED
+    assert (hit.indexed_line, hit.excerpt_start_line, hit.excerpt_end_line) == (3, 5, 5)
+
+
+MERGED = "# On call\n\n## Rota\n\nOne week each.\n\n## Escalation\n\nThe lead is called after 25 minutes.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "heading"),
+    [
+        (MERGED, "lead called after 25 minutes", "On call › Escalation"),
+        (MERGED, "rota week", "On call › Rota"),
+        (MERGED.removeprefix("# On call\n\n"), "lead called after 25 minutes", "On call › Escalation"),
+        (f"---\nkind: [note\n---\n{MERGED}", "lead called after 25 minutes", "On call › Escalation"),
+        ("# a comment\nalpha = 1\n", "alpha", "On call"),
+    ],
+)
+def test_a_hit_is_cited_under_the_heading_its_answer_stands_under(library, text: str, query: str, heading: str) -> None:
+    (row,) = library.records("a.md", [text])
+    fence = "```sh\n" if text.startswith("# a") else ""
+    library.store.insert([replace(row, heading_path="On call", prefix=fence)])
+    (hit,) = library.ask(query).hits
+    assert hit.heading_path == heading
 
 
 def test_a_file_too_large_to_compare_is_said(libraries, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from mcp import MCPError
 
 from markdown_rag.app import App
 from markdown_rag.facade import ListCall
+from markdown_rag.markdown.tokens import count
 
 
 def write(path: Path, text: str) -> None:
@@ -46,6 +47,52 @@ def test_a_vault_is_explored_from_its_folders_to_its_documents(talk: Any, vault:
             assert found["documents"] == []
             assert words in found["note"]
             assert words in text
+
+    talk(conversation)
+
+
+def test_a_list_of_the_root_says_what_can_be_filtered_by(talk: Any, vault: Path) -> None:
+    for number in range(40):
+        head = (
+            f"status: {'done' if number % 4 else 'open'}\nreviewed: 2025-01-{number % 28 + 1:02}\nkey{number}: a value"
+        )
+        write(vault / "many" / f"{number:02}.md", f"---\n{head}\ntags: [t{number}, many]\n---\nText {number}.\n")
+
+    async def conversation(agent: Any) -> None:
+        await agent.index(vault)
+        root, text, _ = await agent.ask("list_documents")
+        told = root["vocabulary"]
+        assert told["tags"][0] == {"tag": "many", "files": 40}
+        assert told["properties"][1] == {"name": "status", "files": 40, "values": ["done", "open"]}
+        assert (told["all_tags"], told["all_properties"]) == (42, 42)
+        (tags,) = (line for line in text.splitlines() if line.startswith("Tags: "))
+        (properties,) = (line for line in text.splitlines() if line.startswith("Properties: "))
+        assert tags.startswith("Tags: #many 40, #office 1, ")
+        assert "status 40 (done, open)" in properties
+        assert properties.endswith("… 42 in all")
+        assert count(f"{tags}\n{properties}") <= 160
+        found, _, _ = await agent.ask("list_documents", properties=["reviewed<2025-01-03"])
+        assert len(found["documents"]) == 4
+        for further in ({"path": "many"}, {"after": "guests.md"}, {"tags": ["many"]}):
+            page, _, _ = await agent.ask("list_documents", **further)
+            assert "vocabulary" not in page
+
+    talk(conversation)
+
+
+def test_a_file_that_is_gone_is_marked_in_a_list_until_it_is_indexed_again(talk: Any, vault: Path) -> None:
+    async def conversation(agent: Any) -> None:
+        await agent.index(vault)
+        (vault / "guests.md").unlink()
+        found, text, _ = await agent.ask("list_documents", recursive=True)
+        marks = {each["path"]: each.get("freshness") for each in found["documents"]}
+        assert marks == {"backup/ERR.md": None, "backup/plan.md": None, "guests.md": "deleted"}
+        assert "| deleted |" in text
+        assert "index_documents" in found["note"]
+        await agent.index(vault)
+        found, _, _ = await agent.ask("list_documents", recursive=True)
+        assert [each["path"] for each in found["documents"]] == ["backup/ERR.md", "backup/plan.md"]
+        assert "note" not in found
 
     talk(conversation)
 

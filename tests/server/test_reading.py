@@ -30,6 +30,10 @@ def remove(path: Path) -> None:
     path.unlink()
 
 
+def rename(path: Path, new: Path) -> None:
+    path.rename(new)
+
+
 def lines_of(path: Path, lines: str) -> str:
     first, last = map(int, lines.split("-"))
     return "\n".join(path.read_text(encoding="utf-8").split("\n")[first - 1 : last])
@@ -44,7 +48,7 @@ def test_a_hit_is_read_by_its_id_with_neighbours_and_as_a_whole_section(talk: An
         assert passage["freshness"] == "fresh"
         assert passage["source"] == "disk"
         assert int(passage["lines"].split("-")[0]) <= int(hit["lines"].split("-")[0])
-        assert lines_of(long, passage["lines"]) == passage["text"].rstrip("\n")
+        assert lines_of(long, passage["lines"]) == passage["text"].removesuffix("\n")
         wider = await agent.read(id=hit["id"], before=1, after=1)
         assert wider["text"].startswith("## Topic 2")
         assert "## Topic 4" in wider["text"]
@@ -148,13 +152,13 @@ def test_an_id_from_before_an_edit_is_answered_with_what_became_of_it(talk: Any,
         write(long, "New first line.\n\n" + LONG)
         again = await agent.hit("topic3 sentence")
         assert again["freshness"] == "moved"
-        assert again["moved_from"] == before
+        assert again["moved_from"] == hit["lines"]
         assert again["text"] in lines_of(long, again["lines"])
         moved = await agent.read(id=hit["id"])
         assert moved["freshness"] == "moved"
         assert moved["moved_from"] == before
         assert moved["stale"] is True
-        assert lines_of(long, moved["lines"]) == moved["text"].rstrip("\n")
+        assert lines_of(long, moved["lines"]) == moved["text"].removesuffix("\n")
         assert "index_documents" in moved["note"]
 
         await agent.index(vault)
@@ -173,10 +177,36 @@ def test_an_id_from_before_an_edit_is_answered_with_what_became_of_it(talk: Any,
         deleted = await agent.read(id=hit["id"])
         assert deleted["freshness"] == "deleted"
         assert deleted["text"] == ""
+        assert "index_documents" in deleted["note"]
+        again, text, _ = await agent.ask("search_documents", query="topic3 sentence", k=1)
+        assert again["hits"][0]["freshness"] == "deleted"
+        assert "index_documents" in again["note"]
+        assert again["note"] in text
         await agent.index(vault)
-        _, text, failed = await agent.ask("read_document", id=hit["id"])
-        assert failed
-        assert "not in the index any more" in text
+        gone, text, failed = await agent.ask("read_document", id=hit["id"])
+        assert not failed
+        assert (gone["freshness"], gone["text"], gone["path"]) == ("deleted", "", str(long))
+        assert "long.md was deleted" in text
+
+    talk(conversation)
+
+
+def test_an_id_and_a_continuation_from_before_a_rename_lead_to_the_new_name(talk: Any, vault: Path, long: Path) -> None:
+    async def conversation(agent: Any) -> None:
+        await agent.index(vault)
+        hit = await agent.hit("topic3 sentence")
+        cut = await agent.read(path="long.md", max_tokens=200)
+        rename(long, vault / "backup" / "renamed.md")
+        await agent.index(vault)
+        found, text, failed = await agent.ask("read_document", id=hit["id"])
+        assert not failed
+        assert (found["path"], found["freshness"]) == (str(vault / "backup" / "renamed.md"), "moved")
+        assert found["text"].startswith("## Topic 3")
+        assert "What was long.md is backup/renamed.md now." in text
+        rest = await agent.read(continue_from=cut["continue_from"], max_tokens=50_000)
+        assert cut["text"] + rest["text"] == LONG
+        result = await agent.client.read_resource(hit["uri"])
+        assert result.contents[0].text.startswith("# Long")
 
     talk(conversation)
 
