@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,17 +10,17 @@ from markdown_rag.clock import iso
 from markdown_rag.facade import Json
 from markdown_rag.jobs.job import Job, Status
 from markdown_rag.library.passages import file_digest, passage_id
+from markdown_rag.paths import printable
 from markdown_rag.workspaces import Searched
 
 if TYPE_CHECKING:
-    from markdown_rag.library.expansion import Linked, Required
+    from markdown_rag.library.expansion import Expander, Linked, Required
     from markdown_rag.library.graph import Link, Step
     from markdown_rag.library.listing import Page
     from markdown_rag.library.reader import ReadAnswer
-    from markdown_rag.search.answer import Hit, SearchAnswer
+    from markdown_rag.search.answer import Hit, SearchAnswer, SearchRequest
     from markdown_rag.store.base import FileEntry
 
-MIN_TOKENS = 200
 NAMES = 20
 
 
@@ -31,19 +30,30 @@ def document_uri(workspace: str, path: str) -> str:
 
 
 def search_answer(
-    answer: SearchAnswer, searched: Searched, active: Sequence[Job], *, explain: bool, added: Sequence[Json] = ()
+    answer: SearchAnswer,
+    searched: Searched,
+    active: Sequence[Job],
+    *,
+    explain: bool,
+    scopes: Sequence[str] = (),
+    added: Sequence[Json] = (),
 ) -> Json:
-    """A search's answer. active: jobs that are indexing what was searched; added: what follows the hits."""
+    """A search's answer.
+
+    active: jobs that are indexing what was searched; scopes: the folders and files it was narrowed to, where there are
+    several; added: what follows the hits.
+    """
+    within = [each for each in (answer.where.scope, *scopes) if each]
     found: Json = {
         "hits": [*(hit_answer(hit, explain=explain) for hit in answer.hits), *added],
-        "searched": searched.label + (f", scope {answer.where.scope}" if answer.where.scope else ""),
+        "searched": ", ".join([searched.label, *(["scope " + ", ".join(within)] if within else [])]),
         "files": answer.total_files,
         "chunks": answer.total_chunks,
         "more": answer.more,
     }
     notes = [answer.empty.message] if answer.empty else []
     notes += [note for note in (answer.degraded, *answer.notes) if note]
-    notes += [_under_way(job) for job in active[:1]]
+    notes += [_under_way(job, elsewhere=not searched.ids) for job in active[:1]]
     if notes:
         found["note"] = " ".join(notes)
     if answer.degraded:
@@ -61,13 +71,16 @@ def marked(found: Json, degraded: str) -> Json:
     return {**found, **said}
 
 
-def _under_way(job: Job) -> str:
-    progress = job.progress
+def _under_way(job: Job, *, elsewhere: bool) -> str:
+    """What a job that runs meanwhile means for an answer. elsewhere: its folder is not what was asked about by name."""
+    which = f"Index job {job.id}"
+    which += f" of {printable(str(job.request.scope.absolute))}" if elsewhere else ""
     if job.status is Status.QUEUED:
-        return f"Index job {job.id} is queued for this folder; what is there already was searched."
+        return f"{which} is queued; what is there already was searched."
+    progress = job.progress
     done = f"{progress.processed_files} of {progress.total_files} files done, {progress.percent:g} %"
     share = done if progress.total_files else "started"
-    return f"Index job {job.id} is under way ({share}); what is there already was searched."
+    return f"{which} is under way ({share}); what is there already was searched."
 
 
 def hit_answer(hit: Hit, *, explain: bool = False) -> Json:
@@ -94,6 +107,16 @@ def hit_answer(hit: Hit, *, explain: bool = False) -> Json:
         shown["chunk_lines"] = f"{hit.start_line}-{hit.end_line}"
         shown["bytes"] = [hit.start_byte, hit.end_byte]
     return _without_blanks(shown)
+
+
+def added_answers(
+    expander: Expander, request: SearchRequest, hits: Sequence[Hit], expand: Sequence[str], roots: Mapping[str, Path]
+) -> list[Json]:
+    """What follows the hits of a search: documents they require, neighbours that answer too, as asked for."""
+    required = expander.required(hits) if "requires" in expand else ()
+    linked = expander.linked(request, hits) if "links" in expand else ()
+    shown = [required_answer(each, roots.get(each.answer.entry.workspace)) for each in required]
+    return [*shown, *map(linked_answer, linked)]
 
 
 def linked_answer(linked: Linked) -> Json:
@@ -206,17 +229,24 @@ def list_answer(page: Page, folder: str, searched: Searched, skipped: Mapping[st
     return _without_blanks(shown, keep=("folders", "documents"))
 
 
-def workspaces_answer(rows: Sequence[Json]) -> Json:
-    """Which workspaces there are, where a list was not asked for one."""
+def workspaces_answer(entries: Iterable[FileEntry], roots: Mapping[str, Path]) -> Json:
+    """Which workspaces there are, where a list was not asked for one. roots: of those on this machine, by id."""
+    rows: dict[str, Json] = {}
+    for entry in entries:
+        id_ = entry.workspace
+        blank = {"workspace": id_, "path": str(roots.get(id_, "")), "files": 0, "chunks": 0}
+        row = rows.setdefault(id_, blank)
+        row["files"] += 1
+        row["chunks"] += entry.chunk_count
     note = (
         "Pass workspace= one of these to list its documents." if rows else "Nothing is indexed; call index_documents."
     )
-    files, chunks = (sum(row[name] for row in rows) for name in ("files", "chunks"))
+    files, chunks = (sum(row[name] for row in rows.values()) for name in ("files", "chunks"))
     return {
         "searched": "all workspaces",
         "files": files,
         "chunks": chunks,
-        "workspaces": list(rows),
+        "workspaces": sorted(rows.values(), key=lambda row: (row["path"], row["workspace"])),
         "folders": [],
         "documents": [],
         "note": note,
@@ -265,23 +295,3 @@ def _skipped(told: Mapping[str, Any], folder: str) -> Json:
 
 def _without_blanks(shown: Json, keep: Sequence[str] = ()) -> Json:
     return {name: value for name, value in shown.items() if name in keep or value not in ([], "", {}, None)}
-
-
-def bounded(found: Json, name: str, max_tokens: int) -> Json:
-    """An answer whose list is cut, last first, until the whole has about max_tokens: four bytes are about one.
-
-    The first item stays.
-    """
-    room = 4 * max(MIN_TOKENS, max_tokens)
-    items: list[Json] = found[name]
-    kept: list[Json] = []
-    used = len(json.dumps({**found, name: []}, ensure_ascii=False).encode("utf-8", "replace"))
-    for item in items:
-        used += len(json.dumps(item, ensure_ascii=False).encode("utf-8", "replace"))
-        if kept and used > room:
-            break
-        kept.append(item)
-    if len(kept) == len(items):
-        return found
-    cut = f"Cut to {len(kept)} of {len(items)} by max_tokens={max_tokens}; raise it, or ask for less, to see the rest."
-    return {**found, name: kept, "note": f"{found.get('note', '')} {cut}".strip()}

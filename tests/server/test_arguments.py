@@ -39,7 +39,7 @@ SCHEMA = {
     ],
 )
 def test_what_hosts_send_is_taken_as_meant(given_arguments: dict[str, Any], meant: dict[str, Any]) -> None:
-    assert check(SCHEMA, {"query": "q", **given_arguments}) == {"query": "q", **meant}
+    assert check("ask", SCHEMA, {"query": "q", **given_arguments}) == {"query": "q", **meant}
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_what_cannot_be_meant_is_refused_with_the_name_and_what_is_allowed(
     given_arguments: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(InputError) as refused:
-        check(SCHEMA, {"query": "q", **given_arguments})
+        check("ask", SCHEMA, {"query": "q", **given_arguments})
     assert words in str(refused.value)
     assert refused.value.next_step
 
 
 def test_a_long_wrong_value_is_not_repeated_whole() -> None:
     with pytest.raises(InputError) as refused:
-        check(SCHEMA, {"query": "q", "k": "x" * 10_000})
+        check("ask", SCHEMA, {"query": "q", "k": "x" * 10_000})
     assert len(str(refused.value)) < 300
 
 
@@ -83,7 +83,7 @@ json_values = st.recursive(
 @given(st.dictionaries(st.sampled_from(["query", "k", "wait", "deep", "tags", "other"]), json_values))
 def test_any_json_is_either_typed_as_the_schema_says_or_refused_by_us(given_arguments: dict[str, Any]) -> None:
     try:
-        checked = check(SCHEMA, given_arguments)
+        checked = check("ask", SCHEMA, given_arguments)
     except InputError:
         return
     types = {"query": str, "k": int, "wait": float, "deep": bool, "tags": list}

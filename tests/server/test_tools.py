@@ -189,7 +189,8 @@ def test_an_unknown_job_and_no_job_at_all_are_told_apart_from_errors(app: App) -
             status, _, failed = await ask(client, "get_index_status", job_id=job_id)
             assert not failed
             assert status["found"] is False
-            assert status["message"] == "No indexing jobs found."
+            assert status["message"].startswith("No indexing jobs found")
+            assert job_id in status["message"]
 
     talk(app, conversation)
 
