@@ -43,12 +43,8 @@ def _nowhere() -> TextIO:
 def _carry_out(options: argparse.Namespace) -> int:
     try:
         return service(options) if options.command == "service" else _with_facade(options)
-    except SettingsError as error:
-        say(str(error), sys.stderr)
-        return USAGE
     except FastRagError as error:
-        say(f"Error: {in_shell_words(str(error))}", sys.stderr)
-        return exit_code(error)
+        return told(error)
     except KeyboardInterrupt:
         say("Interrupted; what was stored stays.", sys.stderr)
         return INTERRUPTED
@@ -66,11 +62,14 @@ def _give_up_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def exit_code(error: FastRagError) -> int:
-    """Whether an error is the caller's: what it names cannot be meant, or is only not there."""
-    if isinstance(error, NotFound):
-        return FAILED
-    return USAGE if isinstance(error, InputError | SettingsError | WorkspaceError) else FAILED
+def told(error: FastRagError) -> int:
+    """Say what went wrong; the exit code: whether the caller named what cannot be meant, or what is only not there."""
+    if isinstance(error, SettingsError):
+        say(str(error), sys.stderr)
+        return USAGE
+    say(f"Error: {in_shell_words(str(error))}", sys.stderr)
+    misused = isinstance(error, InputError | WorkspaceError) and not isinstance(error, NotFound)
+    return USAGE if misused else FAILED
 
 
 def _with_facade(options: argparse.Namespace) -> int:

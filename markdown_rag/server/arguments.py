@@ -66,7 +66,7 @@ def _unknown(tool: str, name: str, has: Sequence[str]) -> InputError:
 def _nearest(name: str, has: Sequence[str]) -> str:
     """The argument that is most likely meant: spelled alike, part of the name or round it, or meaning the same."""
     alike = difflib.get_close_matches(name, has, n=1, cutoff=0.75)
-    inside = [each for each in has if len(name) > 2 and (name in each.split("_") or each in name.split("_"))]
+    inside = [each for each in has if name in each.split("_") or each in name.split("_")]
     same = [each for each in has for names in _ALIKE if name in names and each in names]
     return next(iter([*alike, *inside, *same]), "")
 
