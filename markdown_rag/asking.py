@@ -1,18 +1,18 @@
-"""The shell's commands that ask: arguments, calls, and their answers on standard output."""
+"""The shell's commands that ask: arguments, calls, and their answers on standard output; what a checkup found."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
-from markdown_rag.facade import Facade, Json, LinksCall, ListCall, ReadCall, SearchCall
+from markdown_rag.facade import Facade, IndexCall, Json, LinksCall, ListCall, ReadCall, SearchCall
 from markdown_rag.library.passages import parse_continuation, parse_id
-from markdown_rag.shellwords import for_shell
+from markdown_rag.shellwords import for_shell, in_shell_words
 from markdown_rag.terminal import say, say_json
 
-DONE, FOUND_NOTHING = 0, 1
+DONE, FOUND_NOTHING, FAILED = 0, 1, 1
 PLENTY = 1_000_000  # tokens: a list as long as --limit asks for
 
 
@@ -202,3 +202,23 @@ def links(app: Facade, options: argparse.Namespace) -> int:
     found = for_shell(app.follow_links(call))
     say_json(found) if options.json else say(links_text(found))
     return DONE if found["links"] else FOUND_NOTHING
+
+
+def doctor(app: Facade, options: argparse.Namespace) -> int:
+    """Check the installation, and one folder's index against the disk."""
+    health = app.health()
+    audit: dict[str, Any] = {"ok": False}
+    if health["ok"]:
+        audit = for_shell(app.audit(IndexCall(root=options.path), repair=options.repair))
+    if options.json:
+        say_json({**health, "ok": bool(health["ok"] and audit.get("ok")), "audit": audit})
+    else:
+        for check in health["checks"]:
+            say(f"{'ok  ' if check['ok'] else 'BAD '} {check['name']}: {in_shell_words(check['detail'])}")
+        for finding in audit.get("findings", []):
+            say(f"BAD  {finding['kind']}: {finding['path']} {finding['detail']}")
+        for link in audit.get("broken_links", []):
+            say(f"info broken link: {link['path']}, line {link['line']}: {link['target']}")
+        if audit.get("message"):
+            say(audit["message"])
+    return DONE if health["ok"] and audit.get("ok") else FAILED

@@ -162,26 +162,6 @@ def clear(app: Facade, options: argparse.Namespace) -> int:
     return DONE
 
 
-def doctor(app: Facade, options: argparse.Namespace) -> int:
-    """Check the installation, and one folder's index against the disk."""
-    health = app.health()
-    audit: dict[str, Any] = {"ok": False}
-    if health["ok"]:
-        audit = for_shell(app.audit(IndexCall(root=options.path), repair=options.repair))
-    if options.json:
-        say_json({**health, "ok": bool(health["ok"] and audit.get("ok")), "audit": audit})
-    else:
-        for check in health["checks"]:
-            say(f"{'ok  ' if check['ok'] else 'BAD '} {check['name']}: {in_shell_words(check['detail'])}")
-        for finding in audit.get("findings", []):
-            say(f"BAD  {finding['kind']}: {finding['path']} {finding['detail']}")
-        for link in audit.get("broken_links", []):
-            say(f"info broken link: {link['path']}, line {link['line']}: {link['target']}")
-        if audit.get("message"):
-            say(audit["message"])
-    return DONE if health["ok"] and audit.get("ok") else FAILED
-
-
 def migrate(app: Facade, options: argparse.Namespace) -> int:
     """Copy the index to another Milvus."""
     display = ProgressDisplay()
@@ -270,7 +250,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--workspace", default="", help="an indexed folder (default: the current one)")
     command.add_argument("--yes", action="store_true", help="do it; without this it only says what would go")
 
-    command = add("doctor", doctor, "check the installation, and a folder's index against the disk")
+    command = add("doctor", asking.doctor, "check the installation, and a folder's index against the disk")
     command.add_argument(
         "path", nargs="?", default="", help="the folder (default: MARKDOWN_WORKSPACE, else the indexed one round this)"
     )

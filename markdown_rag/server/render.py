@@ -73,6 +73,8 @@ def _hit(hit: Mapping[str, Any], seal: str) -> str:
     if same := hit.get("same_in"):
         lines.append(f"Nearly the same: {', '.join(same)}")
     lines.append(f"Id: {hit['id']}")
+    if rest := hit.get("continue_from"):
+        lines.append(f"Continue from: {rest}")
     return "\n".join([*lines, "---", f"Text: {framed(hit['text'], seal)}", "---"])
 
 
