@@ -11,20 +11,28 @@ from pathlib import Path
 
 from markdown_rag.answers import FINDINGS, preview_result
 from markdown_rag.clock import StopSignal
+from markdown_rag.errors import StateError
 from markdown_rag.facade import IndexCall, Json, LinksCall, ListCall, ReadCall, SearchCall
 from markdown_rag.freshening import Attendant
 from markdown_rag.health import health
-from markdown_rag.jobs.job import IndexRequest
+from markdown_rag.jobs.job import IndexRequest, Job
 from markdown_rag.jobs.owner import Owner, this_process
 from markdown_rag.jobs.status import no_status
-from markdown_rag.paths import Scope, names_server
+from markdown_rag.paths import Scope, Workspace, names_server
 from markdown_rag.policies import chunk_policy, job_policy, scan_policy
 from markdown_rag.questions import Questions
 from markdown_rag.reading import Reading
 from markdown_rag.settings import Settings
 from markdown_rag.upkeep import Upkeep
 from markdown_rag.wiring import Parts
-from markdown_rag.workspaces import IndexTarget, Searched, index_target, search_target
+from markdown_rag.workspaces import (
+    IndexTarget,
+    Searched,
+    index_target,
+    overlap_warning,
+    round_about,
+    search_target,
+)
 
 NEXT_POLL = "Poll get_index_status(job_id, wait_seconds=25) until it has ended; searching works meanwhile."
 PROGRESS_S = 0.5  # between two reports to a client that waits
@@ -63,8 +71,8 @@ class App:
         self._attendant.watch(target.scope.workspace)
         submission = self._parts.queue.submit(self._request(target.scope, call), call.request_id)
         answer: Json = {"message": submission.message, "target_path": str(target.scope.absolute)}
-        if target.warning:
-            answer["warning"] = target.warning
+        if warning := " ".join(filter(None, (target.warning, self._overlap(target.scope.workspace)))):
+            answer["warning"] = warning
         if submission.job is None:
             current = next((job.id for job in self._parts.queue.active()), None)
             return {**answer, "accepted": False, "status": "rejected", "job_id": None, "current_job": current}
@@ -104,26 +112,28 @@ class App:
     def status(
         self, job_id: str = "", wait_seconds: float = 0.0, on_progress: Callable[[Json], None] | None = None
     ) -> Json:
-        """A job's status, "" for the latest; with wait_seconds as soon as the job has ended."""
+        """A job's status, "" for the latest, or for what runs while that waits; wait_seconds: for its end."""
         self._attendant.watch()
         queue = self._parts.queue
         deadline = self._parts.clock.monotonic() + wait_seconds
-        seen = queue.status(job_id)
+        seen = queue.status(job_id, self._works_here)
         while seen is not None and not seen.job.status.ended and (left := deadline - self._parts.clock.monotonic()) > 0:
             if on_progress:
                 on_progress(seen.as_dict())
             # Not "until it moves": counts move all the time, and every look costs what a search could use.
             seen = queue.wait(seen.job.id, min(left, PROGRESS_S))
-        return seen.as_dict() if seen else no_status(len(queue.active()))
+        return seen.as_dict() if seen else no_status(len(queue.active()), job_id)
 
     def cancel(self, job_id: str = "") -> Json:
         """Ask a job to stop; what it stored stays."""
-        cancelled = self._parts.queue.cancel(job_id)
+        cancelled = self._parts.queue.cancel(job_id, self._works_here)
         return {
             "cancelled": cancelled.accepted,
             "job_id": cancelled.job.id,
             "status": cancelled.job.status.value,
             "message": cancelled.message,
+            "also_cancelled": [job.id for job in cancelled.also],
+            "active_jobs": len(cancelled.left),
         }
 
     def search(self, call: SearchCall) -> Json:
@@ -151,7 +161,7 @@ class App:
 
     def audit(self, call: IndexCall, *, repair: bool = False) -> Json:
         """Compare the index with the disk; with repair, mend what can be mended without loss."""
-        scope = self._target(call).scope
+        scope = self._audited(call)
         found = self._upkeep.audit(scope, call, repair=repair)
         broken = self._questions.broken_links(scope.workspace, scope.path)
         return {**found, "broken_links": broken[:FINDINGS]}
@@ -178,6 +188,28 @@ class App:
             directory=call.directory,
             recursive=call.recursive,
         )
+
+    def _overlap(self, workspace: Workspace) -> str:
+        """What to know of a folder that lies in an indexed one or round one; "" where that cannot be told."""
+        try:
+            return overlap_warning(workspace, self._parts.workspaces.all())
+        except StateError:
+            return ""
+
+    def _audited(self, call: IndexCall) -> Scope:
+        """What an audit looks at: where nothing is named, the indexed folder that a search from here looks into."""
+        settings = self._settings
+        named = call.root or call.directory or settings.markdown_workspace or settings.markdown_workspace_id
+        if not named:
+            indexed = {workspace_id for workspace_id, _ in self._parts.reading.catalog.snapshot().files}
+            if holding := round_about(self._cwd, indexed):
+                return Scope(holding)
+        return self._target(call).scope
+
+    def _works_here(self, job: Job) -> bool:
+        """Whether a job indexes the folder that this agent works in."""
+        here = Path(os.path.realpath(self._from_here(self._settings.markdown_workspace) or self._cwd))
+        return job.request.scope.workspace.root in (here, *here.parents)
 
     def _request(self, scope: Scope, call: IndexCall) -> IndexRequest:
         return IndexRequest(

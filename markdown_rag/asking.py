@@ -1,17 +1,19 @@
-"""The shell's commands that ask: arguments, calls, and their answers on standard output."""
+"""The shell's commands that ask: arguments, calls, and their answers on standard output; what a checkup found."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
-from markdown_rag.facade import Facade, LinksCall, ListCall, ReadCall, SearchCall
-from markdown_rag.library.passages import parse_id
+from markdown_rag.facade import Facade, IndexCall, Json, LinksCall, ListCall, ReadCall, SearchCall
+from markdown_rag.library.passages import parse_continuation, parse_id
+from markdown_rag.shellwords import for_shell, in_shell_words
 from markdown_rag.terminal import say, say_json
 
-DONE, FOUND_NOTHING = 0, 1
+DONE, FOUND_NOTHING, FAILED = 0, 1, 1
+PLENTY = 1_000_000  # tokens: a list as long as --limit asks for
 
 
 class Adding(Protocol):
@@ -35,18 +37,33 @@ def add_commands(add: Adding) -> None:
     command.add_argument("--explain", action="store_true", help="show what each score is made of")
     command.add_argument("--diverse", action="store_true", help="hits that say different things first")
     command.add_argument(
-        "--expand", action="append", default=[], choices=("requires", "links"), help="add what hits require or link to"
+        "--expand",
+        action="append",
+        default=[],
+        choices=("requires", "links"),
+        help="add behind the hits: requires = documents they require, links = linked ones that answer too",
+    )
+    command.add_argument("--wait-for-fresh", action="store_true", help="index what changed there first, for up to 10 s")
+    command.add_argument(
+        "--max-tokens",
+        type=int,
+        default=0,
+        help="about how many tokens the answer may have, 200 or more (default: all)",
     )
 
     command = add("read", read, "read a document or a part of it")
-    command.add_argument("what", help="a document's path or name, or the id of a hit")
+    command.add_argument("what", help="a document's path or name, the id of a hit, or where a text was cut")
     command.add_argument("--heading", default="", help="only the section under this heading")
     command.add_argument("--lines", default="", help='only these lines: "10-40"')
     command.add_argument("--before", type=int, default=0, help="with an id: chunks before the passage")
     command.add_argument("--after", type=int, default=0, help="with an id: chunks after it")
     command.add_argument("--section", action="store_true", help="with an id: the whole section")
-    command.add_argument("--reconstruct", action="store_true", help="the exact text, with bytes and sha256")
-    command.add_argument("--max-tokens", type=int, default=50_000, help="most tokens of text (default 50000)")
+    command.add_argument(
+        "--reconstruct", action="store_true", help="the exact text; bytes and sha256 on standard error"
+    )
+    command.add_argument(
+        "--max-tokens", type=int, default=50_000, help="most tokens of text, 50 to 50000 (default 50000)"
+    )
     command.add_argument("--workspace", default="", help="an indexed folder (default: the current one)")
 
     command = add("list", list_documents, "show what is indexed, and what was left out")
@@ -55,13 +72,29 @@ def add_commands(add: Adding) -> None:
     _add_filters(command)
     command.add_argument("--after", default="", help="the next page: the last path of the page before")
     command.add_argument("--limit", type=int, default=50, help="documents a page, 1 to 500 (default 50)")
+    _add_list_tokens(command)
     command.add_argument("--workspace", default="", help='an indexed folder, or "all" (default: the current one)')
 
     command = add("links", links, "walk a document's links")
     command.add_argument("path", help="the document's path or name")
-    command.add_argument("--direction", choices=("out", "in", "both"), default="both", help="which links to follow")
+    command.add_argument(
+        "--direction",
+        choices=("out", "in", "both"),
+        default="both",
+        help="out = what it links to, in = what links to it, both (default)",
+    )
     command.add_argument("--hops", type=int, default=1, help="how far to go, 1 to 3 (default 1)")
+    _add_list_tokens(command)
     command.add_argument("--workspace", default="", help="an indexed folder (default: the current one)")
+
+
+def _add_list_tokens(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--max-tokens",
+        type=int,
+        default=PLENTY,
+        help="about how many tokens the list may have, 200 or more (default: all)",
+    )
 
 
 def _add_filters(command: argparse.ArgumentParser) -> None:
@@ -72,7 +105,7 @@ def _add_filters(command: argparse.ArgumentParser) -> None:
         "--property",
         action="append",
         default=[],
-        help="only files with status=done, date>2024-01-31 … (may be repeated)",
+        help="only files with status=done, date>2024-01-31, status!=done (or without a status) … (may be repeated)",
     )
 
 
@@ -91,8 +124,10 @@ def search(app: Facade, options: argparse.Namespace) -> int:
         explain=options.explain,
         diverse=options.diverse,
         expand=tuple(options.expand),
+        wait_for_fresh=options.wait_for_fresh,
+        max_tokens=options.max_tokens,
     )
-    found = app.search(call)
+    found = for_shell(app.search(call))
     say_json(found) if options.json else say(search_text(found))
     return DONE if found["hits"] else FOUND_NOTHING
 
@@ -100,9 +135,11 @@ def search(app: Facade, options: argparse.Namespace) -> int:
 def read(app: Facade, options: argparse.Namespace) -> int:
     """Print a document or a part of it; the bare text, so that it can be piped on."""
     is_id = parse_id(options.what) is not None
+    is_rest = parse_continuation(options.what) is not None
     call = ReadCall(
         id=options.what if is_id else "",
-        path="" if is_id else options.what,
+        continue_from=options.what if is_rest else "",
+        path="" if is_id or is_rest else options.what,
         heading=options.heading,
         lines=options.lines,
         before=options.before,
@@ -112,14 +149,23 @@ def read(app: Facade, options: argparse.Namespace) -> int:
         max_tokens=options.max_tokens,
         workspace=options.workspace,
     )
-    found = app.read(call)
+    found = for_shell(app.read(call))
     if options.json:
         say_json(found)
     else:
         say(found["text"].rstrip("\n"))
-        where = f"{found['path']}, lines {found.get('lines', '-')}, {found['freshness']}. {found.get('note', '')}"
-        say(where.strip(), sys.stderr)
+        say(_where(found), sys.stderr)
     return DONE if found["text"] else FOUND_NOTHING
+
+
+def _where(found: Json) -> str:
+    """Where a text stands, what proves it, and what is to be known of it."""
+    facts = [f"{found['path']}, lines {found.get('lines', '-')}, {found['freshness']}."]
+    if "bytes" in found:
+        first, end = found["bytes"]
+        exact = "exact" if found["exact"] else "not exact"
+        facts.append(f"Bytes {first}-{end}, sha256 {found.get('sha256', 'not known')}, {exact}.")
+    return " ".join([*facts, found.get("note", "")]).strip()
 
 
 def list_documents(app: Facade, options: argparse.Namespace) -> int:
@@ -134,10 +180,10 @@ def list_documents(app: Facade, options: argparse.Namespace) -> int:
         properties=tuple(options.property),
         after=options.after,
         limit=options.limit,
-        max_tokens=100_000,
+        max_tokens=options.max_tokens,
         workspace=options.workspace,
     )
-    found = app.list_documents(call)
+    found = for_shell(app.list_documents(call))
     say_json(found) if options.json else say(list_text(found))
     return DONE if found["files"] else FOUND_NOTHING
 
@@ -150,9 +196,29 @@ def links(app: Facade, options: argparse.Namespace) -> int:
         path=options.path,
         direction=options.direction,
         hops=options.hops,
-        max_tokens=100_000,
+        max_tokens=options.max_tokens,
         workspace=options.workspace,
     )
-    found = app.follow_links(call)
+    found = for_shell(app.follow_links(call))
     say_json(found) if options.json else say(links_text(found))
     return DONE if found["links"] else FOUND_NOTHING
+
+
+def doctor(app: Facade, options: argparse.Namespace) -> int:
+    """Check the installation, and one folder's index against the disk."""
+    health = app.health()
+    audit: dict[str, Any] = {"ok": False}
+    if health["ok"]:
+        audit = for_shell(app.audit(IndexCall(root=options.path), repair=options.repair))
+    if options.json:
+        say_json({**health, "ok": bool(health["ok"] and audit.get("ok")), "audit": audit})
+    else:
+        for check in health["checks"]:
+            say(f"{'ok  ' if check['ok'] else 'BAD '} {check['name']}: {in_shell_words(check['detail'])}")
+        for finding in audit.get("findings", []):
+            say(f"BAD  {finding['kind']}: {finding['path']} {finding['detail']}")
+        for link in audit.get("broken_links", []):
+            say(f"info broken link: {link['path']}, line {link['line']}: {link['target']}")
+        if audit.get("message"):
+            say(audit["message"])
+    return DONE if health["ok"] and audit.get("ok") else FAILED

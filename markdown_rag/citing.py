@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,17 +9,16 @@ from typing import TYPE_CHECKING
 from markdown_rag.facade import Json
 from markdown_rag.jobs.job import Job, Status
 from markdown_rag.library.passages import passage_id
-from markdown_rag.paths import file_digest
+from markdown_rag.paths import file_digest, printable
 from markdown_rag.workspaces import Searched
 
 if TYPE_CHECKING:
-    from markdown_rag.library.expansion import Linked, Required
+    from markdown_rag.library.expansion import Expander, Linked, Required
     from markdown_rag.library.graph import Link, Step
     from markdown_rag.library.reader import ReadAnswer
-    from markdown_rag.search.answer import Hit, SearchAnswer
+    from markdown_rag.search.answer import Hit, SearchAnswer, SearchRequest
     from markdown_rag.store.base import FileEntry
 
-MIN_TOKENS = 200
 NAMES = 20
 
 
@@ -30,19 +28,30 @@ def document_uri(workspace: str, path: str) -> str:
 
 
 def search_answer(
-    answer: SearchAnswer, searched: Searched, active: Sequence[Job], *, explain: bool, added: Sequence[Json] = ()
+    answer: SearchAnswer,
+    searched: Searched,
+    active: Sequence[Job],
+    *,
+    explain: bool,
+    scopes: Sequence[str] = (),
+    added: Sequence[Json] = (),
 ) -> Json:
-    """A search's answer. active: jobs that are indexing what was searched; added: what follows the hits."""
+    """A search's answer.
+
+    active: jobs that are indexing what was searched; scopes: the folders and files it was narrowed to, where there are
+    several; added: what follows the hits.
+    """
+    within = [each for each in (answer.where.scope, *scopes) if each]
     found: Json = {
         "hits": [*(hit_answer(hit, explain=explain) for hit in answer.hits), *added],
-        "searched": searched.label + (f", scope {answer.where.scope}" if answer.where.scope else ""),
+        "searched": ", ".join([searched.label, *(["scope " + ", ".join(within)] if within else [])]),
         "files": answer.total_files,
         "chunks": answer.total_chunks,
         "more": answer.more,
     }
     notes = [answer.empty.message] if answer.empty else []
     notes += [note for note in (answer.degraded, *answer.notes) if note]
-    notes += [_under_way(job) for job in active[:1]]
+    notes += [_under_way(job, elsewhere=not searched.ids) for job in active[:1]]
     if notes:
         found["note"] = " ".join(notes)
     if answer.degraded:
@@ -60,13 +69,16 @@ def marked(found: Json, degraded: str) -> Json:
     return {**found, **said}
 
 
-def _under_way(job: Job) -> str:
-    progress = job.progress
+def _under_way(job: Job, *, elsewhere: bool) -> str:
+    """What a job that runs meanwhile means for an answer. elsewhere: its folder is not what was asked about by name."""
+    which = f"Index job {job.id}"
+    which += f" of {printable(str(job.request.scope.absolute))}" if elsewhere else ""
     if job.status is Status.QUEUED:
-        return f"Index job {job.id} is queued for this folder; what is there already was searched."
+        return f"{which} is queued; what is there already was searched."
+    progress = job.progress
     done = f"{progress.processed_files} of {progress.total_files} files done, {progress.percent:g} %"
     share = done if progress.total_files else "started"
-    return f"Index job {job.id} is under way ({share}); what is there already was searched."
+    return f"{which} is under way ({share}); what is there already was searched."
 
 
 def hit_answer(hit: Hit, *, explain: bool = False) -> Json:
@@ -94,6 +106,16 @@ def hit_answer(hit: Hit, *, explain: bool = False) -> Json:
         shown["chunk_lines"] = f"{hit.start_line}-{hit.end_line}"
         shown["bytes"] = [hit.start_byte, hit.end_byte]
     return without_blanks(shown)
+
+
+def added_answers(
+    expander: Expander, request: SearchRequest, hits: Sequence[Hit], expand: Sequence[str], roots: Mapping[str, Path]
+) -> list[Json]:
+    """What follows the hits of a search: documents they require, neighbours that answer too, as asked for."""
+    required = expander.required(hits) if "requires" in expand else ()
+    linked = expander.linked(request, hits) if "links" in expand else ()
+    shown = [required_answer(each, roots.get(each.answer.entry.workspace)) for each in required]
+    return [*shown, *map(linked_answer, linked)]
 
 
 def linked_answer(linked: Linked) -> Json:
@@ -190,23 +212,3 @@ def read_answer(answer: ReadAnswer, root: Path | None, tokens: Callable[[str], i
 def without_blanks(shown: Json, keep: Sequence[str] = ()) -> Json:
     """An object without the fields that say nothing. keep: those that stay all the same."""
     return {name: value for name, value in shown.items() if name in keep or value not in ([], "", {}, None)}
-
-
-def bounded(found: Json, name: str, max_tokens: int) -> Json:
-    """An answer whose list is cut, last first, until the whole has about max_tokens: four bytes are about one.
-
-    The first item stays.
-    """
-    room = 4 * max(MIN_TOKENS, max_tokens)
-    items: list[Json] = found[name]
-    kept: list[Json] = []
-    used = len(json.dumps({**found, name: []}, ensure_ascii=False).encode("utf-8", "replace"))
-    for item in items:
-        used += len(json.dumps(item, ensure_ascii=False).encode("utf-8", "replace"))
-        if kept and used > room:
-            break
-        kept.append(item)
-    if len(kept) == len(items):
-        return found
-    cut = f"Cut to {len(kept)} of {len(items)} by max_tokens={max_tokens}; raise it, or ask for less, to see the rest."
-    return {**found, name: kept, "note": f"{found.get('note', '')} {cut}".strip()}

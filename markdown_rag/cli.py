@@ -1,7 +1,8 @@
 """The command line: ``markdown-fastrag-mcp`` with no arguments serves MCP over stdio; the commands do the same by hand.
 
 Results go to standard output (as text, or as JSON with --json), everything else to stderr. Exit codes: 0 done,
-1 it failed, 2 wrong usage or a bad variable, 130 interrupted, 141 whoever read the output has gone.
+1 it failed or found nothing (nor what was named), 2 wrong usage (also a folder that cannot be indexed) or a bad
+variable, 130 interrupted, 141 whoever read the output has gone.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from markdown_rag import __version__, asking
-from markdown_rag.errors import FastRagError, InputError, SettingsError
+from markdown_rag.errors import FastRagError, InputError, NotFound, SettingsError, WorkspaceError
 from markdown_rag.facade import Facade, IndexCall, Unusable, job_of
 from markdown_rag.service.opening import open_facade
 from markdown_rag.settings import load_settings
+from markdown_rag.shellwords import for_shell, in_shell_words
 from markdown_rag.terminal import ProgressDisplay, say, say_json, show_outcome, show_preview
 
 DONE, FAILED, USAGE, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
@@ -41,12 +43,8 @@ def _nowhere() -> TextIO:
 def _carry_out(options: argparse.Namespace) -> int:
     try:
         return service(options) if options.command == "service" else _with_facade(options)
-    except SettingsError as error:
-        say(str(error), sys.stderr)
-        return USAGE
     except FastRagError as error:
-        say(f"Error: {error}", sys.stderr)
-        return USAGE if isinstance(error, InputError) else FAILED
+        return told(error)
     except KeyboardInterrupt:
         say("Interrupted; what was stored stays.", sys.stderr)
         return INTERRUPTED
@@ -62,6 +60,16 @@ def _carry_out(options: argparse.Namespace) -> int:
 def _give_up_output() -> None:
     """What is left in the buffer has nobody to go to; written at the end, it would raise again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def told(error: FastRagError) -> int:
+    """Say what went wrong; the exit code: whether the caller named what cannot be meant, or what is only not there."""
+    if isinstance(error, SettingsError):
+        say(str(error), sys.stderr)
+        return USAGE
+    say(f"Error: {in_shell_words(str(error))}", sys.stderr)
+    misused = isinstance(error, InputError | WorkspaceError) and not isinstance(error, NotFound)
+    return USAGE if misused else FAILED
 
 
 def _with_facade(options: argparse.Namespace) -> int:
@@ -103,10 +111,10 @@ def index(app: Facade, options: argparse.Namespace) -> int:
         preview = app.preview(call)
         say_json(preview) if options.json else show_preview(preview)
         return DONE
-    accepted = app.index(call)
+    accepted = for_shell(app.index(call))
     if not options.json and accepted.get("warning"):
         say(accepted["warning"], sys.stderr)
-    status = _follow(app, job_of(accepted), ours=not accepted["joined"])
+    status = for_shell(_follow(app, job_of(accepted), ours=not accepted["joined"]))
     say_json(status) if options.json else show_outcome(status)
     return DONE if status.get("status") == "succeeded" else FAILED
 
@@ -129,7 +137,7 @@ def _follow(app: Facade, job_id: str, *, ours: bool) -> dict[str, Any]:
 
 def status(app: Facade, options: argparse.Namespace) -> int:
     """Show a job."""
-    found = app.status(options.job_id)
+    found = for_shell(app.status(options.job_id))
     if options.json:
         say_json(found)
     elif not found.get("found"):
@@ -142,36 +150,16 @@ def status(app: Facade, options: argparse.Namespace) -> int:
 
 def cancel(app: Facade, options: argparse.Namespace) -> int:
     """Stop a job."""
-    answer = app.cancel(options.job_id)
+    answer = for_shell(app.cancel(options.job_id))
     say_json(answer) if options.json else say(answer["message"])
     return DONE if answer["cancelled"] else FAILED
 
 
 def clear(app: Facade, options: argparse.Namespace) -> int:
     """Remove a workspace from the index."""
-    answer = app.clear(options.workspace, confirm=options.yes)
+    answer = for_shell(app.clear(options.workspace, confirm=options.yes))
     say_json(answer) if options.json else say(answer["message"])
     return DONE
-
-
-def doctor(app: Facade, options: argparse.Namespace) -> int:
-    """Check the installation, and one folder's index against the disk."""
-    health = app.health()
-    audit: dict[str, Any] = {"ok": False}
-    if health["ok"]:
-        audit = app.audit(IndexCall(root=options.path), repair=options.repair)
-    if options.json:
-        say_json({**health, "ok": bool(health["ok"] and audit.get("ok")), "audit": audit})
-    else:
-        for check in health["checks"]:
-            say(f"{'ok  ' if check['ok'] else 'BAD '} {check['name']}: {check['detail']}")
-        for finding in audit.get("findings", []):
-            say(f"BAD  {finding['kind']}: {finding['path']} {finding['detail']}")
-        for link in audit.get("broken_links", []):
-            say(f"info broken link: {link['path']}, line {link['line']}: {link['target']}")
-        if audit.get("message"):
-            say(audit["message"])
-    return DONE if health["ok"] and audit.get("ok") else FAILED
 
 
 def migrate(app: Facade, options: argparse.Namespace) -> int:
@@ -250,20 +238,28 @@ def _parser() -> argparse.ArgumentParser:
     asking.add_commands(add)
 
     command = add("status", status, "show an index job")
-    command.add_argument("job_id", nargs="?", default="", help="the job (default: the latest)")
+    command.add_argument(
+        "job_id", nargs="?", default="", help="the job (default: the latest, or what runs while it waits)"
+    )
     command = add("cancel", cancel, "stop an index job")
-    command.add_argument("job_id", nargs="?", default="", help="the job (default: the latest active one)")
+    command.add_argument(
+        "job_id", nargs="?", default="", help="the job (default: that of this folder, else the latest)"
+    )
 
     command = add("clear", clear, "remove one folder from the index; the files stay")
     command.add_argument("--workspace", default="", help="an indexed folder (default: the current one)")
     command.add_argument("--yes", action="store_true", help="do it; without this it only says what would go")
 
-    command = add("doctor", doctor, "check the installation, and a folder's index against the disk")
-    command.add_argument("path", nargs="?", default="", help="the folder (default: MARKDOWN_WORKSPACE, else this one)")
+    command = add("doctor", asking.doctor, "check the installation, and a folder's index against the disk")
+    command.add_argument(
+        "path", nargs="?", default="", help="the folder (default: MARKDOWN_WORKSPACE, else the indexed one round this)"
+    )
     command.add_argument("--repair", action="store_true", help="mend what can be mended without loss")
 
     command = add("service", None, "show or end the background process that works for all agents, or read its log")
-    command.add_argument("action", choices=("status", "stop", "logs"), help="what to do")
+    command.add_argument(
+        "action", choices=("status", "stop", "logs"), help="status shows it, stop ends it, logs prints its log"
+    )
     command.add_argument("--json", action="store_true", help="print one JSON document")
 
     command = add("migrate", migrate, "copy the index to another Milvus, without embedding anything")

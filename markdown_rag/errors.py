@@ -7,6 +7,7 @@ then what to do next. No message ever holds a key or the text of a document.
     FastRagError
       SettingsError            a variable's value is not allowed
       InputError               an argument of a tool or a command is not allowed
+        NotFound               what it names is not there: a document, a heading, a folder, a workspace
       StateError               the state directory or a file in it cannot be used
       WorkspaceError           a workspace cannot be used (missing, refused, unreadable)
       EmbeddingError
@@ -63,6 +64,12 @@ class InputError(FastRagError):
     """An argument of a tool or a command is not allowed."""
 
     code = "input"
+
+
+class NotFound(InputError):
+    """What an argument names is not there, or not indexed: a document, a part of one, a folder, a workspace."""
+
+    code = "not_found"
 
 
 class StateError(FastRagError):

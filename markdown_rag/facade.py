@@ -135,11 +135,11 @@ class Facade(Protocol):
     def status(
         self, job_id: str = "", wait_seconds: float = 0.0, on_progress: Callable[[Json], None] | None = None
     ) -> Json:
-        """A job's status ("" = the latest); with wait_seconds, returns as soon as the job has ended."""
+        """A job's status ("" = the latest, or what runs while that waits); with wait_seconds, when it has ended."""
         ...
 
     def cancel(self, job_id: str = "") -> Json:
-        """Ask a job to stop ("" = the latest active one); what is stored stays."""
+        """Ask a job to stop ("" = that of the caller's folder, else the latest); what is stored stays."""
         ...
 
     def search(self, call: SearchCall) -> Json:
@@ -163,7 +163,7 @@ class Facade(Protocol):
         ...
 
     def audit(self, call: IndexCall, *, repair: bool = False) -> Json:
-        """Compare the index with the disk."""
+        """Compare the index with the disk; where no folder is named, that of the workspace a search looks into."""
         ...
 
     def migrate(self, address: str, on_progress: Callable[[Json], None] | None = None) -> Json:

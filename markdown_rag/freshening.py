@@ -20,7 +20,7 @@ from markdown_rag.policies import job_policy, policies_of
 from markdown_rag.settings import Settings
 from markdown_rag.watching import Watch, Watched
 from markdown_rag.wiring import Parts
-from markdown_rag.workspaces import Searched
+from markdown_rag.workspaces import LOCK, Searched
 
 FRESH_SECONDS = 10.0  # how long an answer is held back for what changed
 AGAIN_SECONDS = 60.0  # before the same differences are tried again
@@ -206,7 +206,7 @@ class Attendant:
         known = self._parts.workspaces.all()
         if not self._locked:
             return [w for w in known if w.root in (self._folder, *self._folder.parents)]
-        return [open_root(self._locked, self._settings.markdown_workspace_id)]
+        return [open_root(self._locked, self._settings.markdown_workspace_id, argument=LOCK)]
 
     def bring_up_to_date(self, named: Sequence[tuple[Searched, str]]) -> str:
         """Index what changed in the places a search names; what could not be done, in a sentence, or ""."""

@@ -169,16 +169,18 @@ def _real(path: str) -> str:
     return found
 
 
-def open_root(given: str, shared_id: str = "") -> Workspace:
+def open_root(given: str, shared_id: str = "", *, argument: str = "current_working_directory") -> Workspace:
     """The workspace a user named; refuses what is no directory, the file system's root and the home directory.
 
-    Raises WorkspaceError with the way out.
+    argument: by what it was named, an argument or a variable. Raises WorkspaceError with the way out.
     """
     _check_characters(given)
     real = Path(_real(os.path.expanduser(given)))
     if not os.path.isdir(real):  # pathlib raises for a name that is too long
-        what = "is not a directory" if os.path.exists(real) else "does not exist"
-        raise WorkspaceError(f"Directory {what}: {given}", "Pass the folder of markdown as current_working_directory.")
+        if os.path.exists(real):
+            alone = "" if argument.isupper() else f", and directory={real.name} for this file alone"
+            raise WorkspaceError(f"{given} is a file, not a folder.", f"Give its folder as {argument}{alone}.")
+        raise WorkspaceError(f"Directory does not exist: {given}", f"Give the folder of markdown as {argument}.")
     if real == Path(real.anchor) or real == Path(os.path.realpath(Path.home())):
         kind = "the file system's root" if real == Path(real.anchor) else "the home directory"
         raise WorkspaceError(

@@ -12,17 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from markdown_rag.budget import bounded, budget, noted
 from markdown_rag.citing import (
-    bounded,
+    added_answers,
     broken_link,
-    linked_answer,
     links_answer,
     marked,
     read_answer,
-    required_answer,
     search_answer,
 )
-from markdown_rag.errors import InputError
+from markdown_rag.errors import InputError, NotFound
 from markdown_rag.facade import Json, LinksCall, ListCall, ReadCall, SearchCall
 from markdown_rag.jobs.job import Job
 from markdown_rag.listings import list_answer, workspaces_answer
@@ -98,6 +97,8 @@ class Questions:
         answering = self._answering(call.workspace)
         reading = answering.reading
         asked = self._asked(reading, call, call.scope_path)
+        if call.max_tokens:
+            budget(call.max_tokens)  # refused before anything is asked of the model
         per_file = 0 if call.every_passage else self._settings.dedup_max_per_file
         request = SearchRequest(call.query, call.k, asked.where, per_file, Mode(call.mode), call.diverse)
         answer = reading.searcher.search(request)
@@ -105,7 +106,9 @@ class Questions:
             answer = replace(answer, empty=replace(answer.empty, message=reason))
         added = self._added(reading, asked, request, answer.hits, call.expand)
         active = self._jobs_of(asked.searched)
-        found = marked(search_answer(answer, asked.searched, active, explain=call.explain, added=added), answering.note)
+        scopes = [place.path for place in asked.selection.within]
+        found = search_answer(answer, asked.searched, active, explain=call.explain, scopes=scopes, added=added)
+        found = marked(found, answering.note)
         return bounded(found, "hits", call.max_tokens) if call.max_tokens else found
 
     def _added(
@@ -125,13 +128,7 @@ class Questions:
             lambda workspace: reading.links.graph(workspace, asked.snapshot),
             self._parts.root_of,
         )
-        added: list[Json] = []
-        if "requires" in expand:
-            roots = self._parts.root_of
-            added += (required_answer(each, roots(each.answer.entry.workspace)) for each in expander.required(hits))
-        if "links" in expand:
-            added += map(linked_answer, expander.linked(request, hits))
-        return added
+        return added_answers(expander, request, hits, expand, self._roots())
 
     def _reader(self, reading: Reading) -> Reader:
         from markdown_rag.library.reader import Reader
@@ -146,9 +143,10 @@ class Questions:
     def read(self, call: ReadCall) -> Json:
         """The text of a document or of a part of it, from the file where it is here, else from the index."""
         from markdown_rag.library.passages import parse_continuation, parse_id
-        from markdown_rag.library.reader import ReadRequest
+        from markdown_rag.library.reader import MAX_TOKENS, MIN_TOKENS, ReadRequest
         from markdown_rag.markdown.tokens import count
 
+        max_tokens, note = budget(call.max_tokens, MIN_TOKENS, MAX_TOKENS)
         passage, continuation = parse_id(call.id), parse_continuation(call.continue_from)
         reading = self._reading_with(call.workspace, passage or continuation)
         if (call.id and not passage) or (call.continue_from and not continuation):
@@ -164,15 +162,16 @@ class Questions:
             after=call.after,
             section=call.section,
             reconstruct=call.reconstruct,
-            max_tokens=call.max_tokens,
+            max_tokens=max_tokens,
         )
         root = self._parts.root_of(request.entry.workspace)
-        return read_answer(meant.read(self._reader(reading), request, root), root, count)
+        return noted(read_answer(meant.read(self._reader(reading), request, root), root, count), note)
 
     def follow_links(self, call: LinksCall) -> Json:
         """What a document links to, and what links to it."""
         from markdown_rag.library.graph import neighbours
 
+        budget(call.max_tokens)
         if call.direction not in DIRECTIONS:
             raise InputError(f"direction: {call.direction!r} is not known.", f"Use {', '.join(DIRECTIONS)}.")
         reading = self._answering(call.workspace).reading
@@ -204,7 +203,7 @@ class Questions:
         if named is not None:
             meant = by_id(named, reading.catalog, reading.store, lambda: self._parts.stat_cache)
             if meant is None:
-                raise InputError(
+                raise NotFound(
                     "The document of this id is not in the index any more: it was deleted or renamed.",
                     "Search again, or name it by path; list_documents shows what is indexed.",
                 )
@@ -213,15 +212,16 @@ class Questions:
             raise InputError("Nothing is named to read.", "Pass the id of a hit, or the path of a document.")
         searched = self._searched(call.workspace, reading)
         searched, path = within_searched(searched, call.path.strip(), self._parts.workspaces.all(), "path")
-        return Meant(by_path(reading.catalog.fresh(searched.ids), searched.ids, path))
+        return Meant(by_path(reading.catalog.fresh(searched.ids), searched.ids, path, self._roots().get))
 
     def list_documents(self, call: ListCall) -> Json:
         """What is indexed, by folder, and what was left out."""
         from markdown_rag.library.listing import page_of, room
         from markdown_rag.library.vocabulary import vocabulary
 
+        tokens, said = budget(call.max_tokens)
         reading = self._answering(call.workspace).reading
-        asked = self._asked(reading, call, (call.path,))
+        asked = self._asked(reading, call, (call.path,), "path")
         ids = {entry.workspace for entry in asked.snapshot.select(asked.everything)}
         if len(asked.searched.ids) != 1 and len(ids) != 1:
             return workspaces_answer(asked.snapshot.files.values(), self._roots())
@@ -235,24 +235,25 @@ class Questions:
             recursive=call.recursive or filtered,
             after=call.after,
             limit=call.limit,
-            fits=room(call.max_tokens),
+            fits=room(tokens),
         )
         is_start = not (asked.everything.scope or call.after) and asked.selection.is_empty
         skipped = self._parts.workspaces.skipped(workspace)
         words = vocabulary(entries) if is_start else None
         found = list_answer(page, asked.everything.scope, asked.searched, skipped, root, vocabulary=words)
-        reason = "" if entries else self._why_empty(asked)
-        return {**found, "note": reason} if reason else found
+        return noted(noted(found, "" if entries else self._why_empty(asked)), said)
 
-    def _asked(self, reading: Reading, call: SearchCall | ListCall, scopes: Sequence[str]) -> Asked:
-        """What a call means. Raises InputError, WorkspaceError."""
+    def _asked(
+        self, reading: Reading, call: SearchCall | ListCall, scopes: Sequence[str], argument: str = "scope_path"
+    ) -> Asked:
+        """What a call means. argument: what names the scopes. Raises InputError, WorkspaceError."""
         from markdown_rag.search.selection import Place, narrowed, select
         from markdown_rag.store.base import Where
 
         searched = self._searched(call.workspace, reading)
-        inside = self._resolved(scopes, searched)
+        inside = self._resolved(scopes, searched, argument)
         searched = widened(searched, [other for other, _ in inside])
-        outside = self._resolved(call.exclude_path, searched)
+        outside = self._resolved(call.exclude_path, searched, "exclude_path")
         if any(not path and other.ids == searched.ids for other, path in outside):
             raise InputError("exclude_path leaves out everything.", "Name a folder or file inside the workspace.")
         snapshot = reading.catalog.snapshot(searched.ids)
@@ -269,17 +270,19 @@ class Questions:
         selection = select(call.tags, call.properties, within, places(outside))
         return Asked(searched, snapshot, everything, selection, narrowed(everything, selection, snapshot))
 
-    def _resolved(self, given: Sequence[str], searched: Searched) -> list[tuple[Searched, str]]:
+    def _resolved(
+        self, given: Sequence[str], searched: Searched, argument: str = "scope_path"
+    ) -> list[tuple[Searched, str]]:
         """Folders and files as typed, each as the workspaces it lies in and its path there."""
         known = self._parts.workspaces.all()
-        return [within_searched(searched, text.strip(), known) for text in given if text.strip()]
+        return [within_searched(searched, text.strip(), known, argument) for text in given if text.strip()]
 
     def _why_empty(self, asked: Asked) -> str:
         from markdown_rag.search.emptiness import explain
         from markdown_rag.search.selection import explain_nothing
 
         reason = explain_nothing(asked.selection, asked.snapshot.select(asked.everything))
-        return reason or explain(asked.snapshot, asked.where).message
+        return reason or explain(asked.snapshot, asked.where, "path").message
 
     def _roots(self) -> dict[str, Path]:
         """Where the workspaces of this machine are, by id."""

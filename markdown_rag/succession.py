@@ -87,9 +87,18 @@ class Succession:
         for old in former:
             found = find(old)
             if len(found.ids) == 1 and self._lacks(current, old, found.ids[0]):
-                return Answering(old, f"Answered from {_named(old)} until the index of {_named(current)} is complete.")
+                return Answering(old, self._until(old, current))
         left = {id_ for old in former for id_ in _workspaces(old) if self._lacks(current, old, id_)}
         return Answering(current, f"{len(left)} folders are indexed with a former model only." if left else "")
+
+    def _until(self, old: Reading, current: Reading) -> str:
+        """How long a former collection answers, and what keeps the current one from being filled."""
+        settings = self._parts.settings
+        note = f"Answered from {_named(old)} until {_named(current)} is complete."
+        keyless = settings.embedding_provider == "openai-compatible" or not settings.key_variable
+        if keyless or settings.provider_key.get_secret_value():
+            return note
+        return f"{note} {settings.key_variable} is not set; without it nothing can be indexed with that model."
 
     def _lacks(self, current: Reading, old: Reading, workspace: str) -> bool:
         """Whether the old collection has a file of the workspace that is there still and not in the current one."""

@@ -16,8 +16,8 @@ from typing import Any
 
 from markdown_rag.clock import Clock, iso
 from markdown_rag.database import Database
-from markdown_rag.errors import InputError, WorkspaceError
-from markdown_rag.paths import Scope, Workspace, nfc, open_root, relative_to, workspace_for
+from markdown_rag.errors import InputError, NotFound, WorkspaceError
+from markdown_rag.paths import Scope, Workspace, nfc, open_root, printable, relative_to, workspace_for
 
 MIGRATIONS = (
     "CREATE TABLE workspaces (id TEXT PRIMARY KEY, root TEXT NOT NULL, seen_at REAL NOT NULL)",
@@ -26,6 +26,8 @@ MIGRATIONS = (
 )
 
 EVERYTHING = "all"
+LOCK = "MARKDOWN_WORKSPACE"
+NAMED = 8  # workspaces that a message names one by one
 
 
 class WorkspaceRegistry:
@@ -108,7 +110,7 @@ def index_target(
     WorkspaceError for what does not exist or is refused, InputError for what lies outside.
     """
     if locked:
-        workspace = open_root(locked, shared_id)
+        workspace = open_root(locked, shared_id, argument=LOCK)
         return IndexTarget(Scope(workspace, "", recursive), _set_aside(workspace, given_root, directory))
     workspace = open_root(given_root or str(working_directory), shared_id)
     scope = Scope(workspace, relative_to(workspace, directory) if directory else "", recursive)
@@ -117,6 +119,33 @@ def index_target(
             f"Directory does not exist! ({scope.absolute})", "Pass directory relative to current_working_directory."
         )
     return IndexTarget(scope)
+
+
+def overlap_warning(workspace: Workspace, known: Sequence[Workspace]) -> str:
+    """What to know of indexing a folder in an indexed one, or round one, "" where neither is so.
+
+    They stay apart: each holds the shared files once more, and a search, a link or a name stays inside its own.
+    """
+    others = [other for other in known if other.id != workspace.id]
+    outer = [other for other in others if other.root in workspace.root.parents]
+    inner = [other for other in others if workspace.root in other.root.parents]
+    said = []
+    if outer:
+        nearest = max(outer, key=lambda other: len(other.root.parts))
+        said.append(
+            f"{workspace.root} lies in the indexed folder {nearest.root} and gets an index of its own: what is asked "
+            f"from there looks into that one only. To keep one index, call "
+            f"index_documents(current_working_directory={nearest.root}, "
+            f"directory={workspace.root.relative_to(nearest.root).as_posix()}) instead, and remove this one with "
+            f"clear_index(workspace={workspace.root})."
+        )
+    if inner:
+        roots = ", ".join(str(other.root) for other in inner[:NAMED])
+        said.append(
+            f"Inside {workspace.root} these have an index of their own: {roots}. What is asked from there looks into "
+            f"that one only; clear_index(workspace={inner[0].root}) removes one and leaves that of {workspace.root}."
+        )
+    return " ".join(said)
 
 
 def _set_aside(workspace: Workspace, given_root: str, directory: str) -> str:
@@ -155,23 +184,28 @@ def search_target(
 
     asked: "" for the default, "all", or a workspace's name, id or path. The default is MARKDOWN_WORKSPACE where it is
     set, else the indexed workspace that holds the working directory, else everything. known: the registry; indexed:
-    tells the ids that have rows in the store, asked only where it decides. Raises WorkspaceError for an unknown name.
+    tells the ids that have rows in the store, asked only where it decides. Raises NotFound for an unknown name.
     """
     if asked == EVERYTHING:
         return EVERY_WORKSPACE
     if asked:
         return _named(asked, known, indexed())
     if locked:
-        workspace = open_root(locked, shared_id)
+        workspace = open_root(locked, shared_id, argument=LOCK)
         return Searched((workspace.id,), f"workspace {workspace.root}")
     here = indexed()
     if shared_id and shared_id in here:
         return Searched((shared_id,), f"workspace {shared_id}")
-    for folder in (working_directory, *working_directory.parents):
-        workspace = workspace_for(folder)
-        if workspace.id in here:
-            return Searched((workspace.id,), f"workspace {workspace.root}")
-    return EVERY_WORKSPACE
+    holding = round_about(working_directory, here)
+    if holding:
+        return Searched((holding.id,), f"workspace {holding.root}")
+    return Searched((), f"every indexed folder, since {printable(str(working_directory))} is not indexed")
+
+
+def round_about(folder: Path, ids: Collection[str]) -> Workspace | None:
+    """The innermost workspace with one of these ids that holds a folder, None if none does."""
+    each = (workspace_for(place) for place in (folder, *folder.parents))
+    return next((workspace for workspace in each if workspace.id in ids), None)
 
 
 def _named(asked: str, known: Sequence[Workspace], indexed: Collection[str]) -> Searched:
@@ -186,12 +220,16 @@ def _named(asked: str, known: Sequence[Workspace], indexed: Collection[str]) -> 
         if not found and real.id in indexed:
             found = [real]
     if not found:
-        names = ", ".join(sorted({w.name for w in known})) or "none yet"
-        raise WorkspaceError(
-            f"No indexed workspace is called {asked}.",
-            f'Use "all", or one of: {names}. Index a folder with index_documents first.',
-        )
+        raise NotFound(f"No indexed workspace is called {asked}.", _known(known))
     return Searched(tuple(w.id for w in found), "workspace " + ", ".join(str(w.root) for w in found))
+
+
+def _known(known: Sequence[Workspace]) -> str:
+    if not known:
+        return "Nothing is indexed from this machine yet: index a folder with index_documents."
+    names = [f"{w.name} ({w.root})" for w in known[:NAMED]]
+    more = f" and {len(known) - NAMED} more" if len(known) > NAMED else ""
+    return f"Indexed are: {', '.join(names)}{more}. index_documents adds another."
 
 
 def within_searched(
@@ -200,7 +238,7 @@ def within_searched(
     """What is searched and the relative scope in it, for a folder or file as a user typed it.
 
     A relative path is taken from the root of each workspace that is searched. An absolute one belongs to the searched
-    workspace that holds it, or else to any known one: who names a place means it. InputError where none holds it.
+    workspace that holds it, or else to any known one: who names a place means it. NotFound where none holds it.
     """
     if not scope_path:
         return searched, ""
@@ -214,7 +252,7 @@ def within_searched(
             label = searched.label if candidates is mine and searched.ids else f"workspace {workspace.root}"
             return Searched((workspace.id,), label), relative_to(workspace, scope_path)
     roots = ", ".join(str(w.root) for w in mine) or "none on this machine"
-    raise InputError(
+    raise NotFound(
         f"{argument} must be under an indexed folder ({roots}). Got: {scope_path}",
         "Give a folder or file inside one of them, absolute or relative to it.",
     )
@@ -222,10 +260,13 @@ def within_searched(
 
 def _relative(scope_path: str, workspaces: Sequence[Workspace]) -> str:
     if len(workspaces) == 1:
-        return relative_to(workspaces[0], scope_path)
+        try:
+            return relative_to(workspaces[0], scope_path)
+        except InputError as error:
+            raise NotFound(error.message, error.next_step) from error
     plain = os.path.normpath(scope_path).replace(os.sep, "/")
     if plain == ".." or plain.startswith("../"):
-        raise InputError(f"{scope_path} leaves the workspace.", "Name a folder or file inside it.")
+        raise NotFound(f"{scope_path} leaves the workspace.", "Name a folder or file inside it.")
     return "" if plain == "." else plain
 
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from markdown_rag.errors import InputError, JobError, WorkspaceError
+from markdown_rag.errors import InputError, JobError, NotFound
 from markdown_rag.facade import Facade, IndexCall, Json, ListCall, SearchCall, job_of
 from markdown_rag.search.scoring import Difference, Range, difference, file_measures, passage_measures, summary
 
@@ -96,7 +96,7 @@ def evaluate_folder(app: Facade, folder: Path, show: Callable[[Json], None], *, 
 def _is_indexed(app: Facade, docs: Path) -> bool:
     try:
         app.list_documents(ListCall(workspace=str(docs), limit=1))
-    except WorkspaceError:
+    except NotFound:
         return False
     return True
 

@@ -10,7 +10,7 @@ everybody who comes after joins that one: however many ask, a busy scope is run 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from markdown_rag.jobs.job import IndexRequest, Job, Status
@@ -110,6 +110,25 @@ def obstacle(job: Job, active: Sequence[Job]) -> Job | None:
         if before and overlaps(other.request, job.request):
             return other
     return None
+
+
+def meant(active: Sequence[Job], is_mine: Callable[[Job], bool]) -> Job | None:
+    """The job that somebody means who names none; None if none is active.
+
+    First what is theirs, and of that what runs: another's work is not theirs to stop while they have some of their own.
+    Of several the one accepted last. Those that were asked to stop come last of all.
+    """
+    return max(
+        active,
+        key=lambda job: (not job.cancel, is_mine(job), job.status is Status.RUNNING, job.number),
+        default=None,
+    )
+
+
+def repeats(job: Job, other: Job) -> bool:
+    """Whether a waiting job is there to do once more what another does."""
+    same = job.request.target == other.request.target and job.request.scope == other.request.scope
+    return same and job.id != other.id and job.status is Status.QUEUED
 
 
 def _same_means(one: IndexRequest, other: IndexRequest) -> bool:

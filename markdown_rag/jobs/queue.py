@@ -7,21 +7,29 @@ interface is synchronous; an event loop calls it from threads.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from markdown_rag.clock import Clock
 from markdown_rag.errors import JobError
-from markdown_rag.jobs.admission import Decision, FollowUp, Join, Limits, Refuse
+from markdown_rag.jobs.admission import Decision, FollowUp, Join, Limits, Refuse, meant, repeats
 from markdown_rag.jobs.job import CANCEL_NOTE, IndexRequest, Job, Status, ask_to_cancel
 from markdown_rag.jobs.ledger import Ledger
 from markdown_rag.jobs.owner import Owner, this_process
 from markdown_rag.jobs.runs import RunJob
 from markdown_rag.jobs.status import JobStatus
 from markdown_rag.jobs.worker import Worker
+from markdown_rag.paths import printable
 
 CLOSE_SECONDS = 0.8
+NAMED = 5  # jobs that a message names one by one
 _LOOK_SECONDS = 0.1  # how often a waiting caller looks for what other processes wrote
 _OWN_LOOK_SECONDS = 1.0  # and at a job of this process, whose end wakes it; a look costs 3 ms of what runs could use
+
+
+def _anybodys(_: Job) -> bool:
+    """Every job is as near to the caller as another."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +52,16 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """What became of a cancel. job: as it is now. accepted: it is or will be ``cancelled``. message: fit to read."""
+    """What became of a cancel. job: as it is now. accepted: it is or will be ``cancelled``. message: fit to read.
+
+    also: the waiting jobs that were cancelled with it. left: those that are active and that nobody asked to stop.
+    """
 
     job: Job
     accepted: bool
     message: str
+    also: tuple[Job, ...] = ()
+    left: tuple[Job, ...] = ()
 
 
 class JobQueue:
@@ -97,24 +110,50 @@ class JobQueue:
         job = self._worker.accept(write)
         return _submission(decisions[0], job)
 
-    def status(self, job_id: str = "") -> JobStatus | None:
-        """A job of any process by its id, "" for the one accepted last; None if there is no such job."""
+    def status(self, job_id: str = "", is_mine: Callable[[Job], bool] = _anybodys) -> JobStatus | None:
+        """A job of any process by its id; None if there is no such job.
+
+        "": the one accepted last, or while that one waits, the active one that is meant (``admission.meant``).
+        """
         now = self._sweep()
         job = self._ledger.get(job_id) if job_id else self._ledger.latest()
-        return None if job is None else JobStatus(self._worker.freshest(job), tuple(self.active()), now)
+        if job is None:
+            return None
+        active = self.active()
+        if not job_id and job.status is Status.QUEUED:
+            job = meant(active, is_mine) or job
+        return JobStatus(self._worker.freshest(job), tuple(active), now)
 
     def active(self) -> list[Job]:
         """The queued and running jobs of all processes, in order of acceptance."""
         return [self._worker.freshest(job) for job in self._ledger.active()]
 
-    def cancel(self, job_id: str = "") -> Cancellation:
-        """Stop a job of any process, "" for the active one accepted last. Raises JobError if there is no such job."""
+    def cancel(self, job_id: str = "", is_mine: Callable[[Job], bool] = _anybodys) -> Cancellation:
+        """Stop a job of any process. Raises JobError if there is no such job.
+
+        "": the active one that is meant (``admission.meant``), and what waits to do the same once more. is_mine:
+        whether a job indexes where the caller works.
+        """
         now = self._sweep()
-        job = self._ledger.change(job_id or self._newest_active(), lambda job: ask_to_cancel(job, CANCEL_NOTE, now))
+        also: list[Job] = []
+        if not job_id:
+            active = self._ledger.active()
+            chosen = meant(active, is_mine)
+            if chosen is None:
+                raise JobError("No index job is queued or running.", "There is nothing to cancel.")
+            job_id = chosen.id
+            # First what waits: it would start as soon as the other has stopped.
+            also = [self._ask_to_cancel(each.id, now) for each in active if repeats(each, chosen)]
+        job = self._ask_to_cancel(job_id, now)
+        left = tuple(each for each in self.active() if not each.cancel)
+        return _cancellation(job, tuple(also), left)
+
+    def _ask_to_cancel(self, job_id: str, now: float) -> Job:
+        job = self._ledger.change(job_id, lambda job: ask_to_cancel(job, CANCEL_NOTE, now))
         if job is None:
             raise JobError(f"There is no job {job_id}.", "Ask for the status without an id to see the latest.")
         self._worker.pass_on_cancel(job)
-        return _cancellation(job)
+        return job
 
     def wait(self, job_id: str, seconds: float) -> JobStatus | None:
         """The job's status when it has ended, or after seconds; None if there is no such job.
@@ -151,12 +190,6 @@ class JobQueue:
         self._worker.attend()
         return now
 
-    def _newest_active(self) -> str:
-        active = self._ledger.active()
-        if not active:
-            raise JobError("No index job is queued or running.", "There is nothing to cancel.")
-        return active[-1].id
-
 
 def _submission(decision: Decision, job: Job | None) -> Submission:
     if isinstance(decision, Refuse):
@@ -169,11 +202,23 @@ def _submission(decision: Decision, job: Job | None) -> Submission:
     return Submission(job, False, "", "Index job accepted and queued.")
 
 
-def _cancellation(job: Job) -> Cancellation:
+def _cancellation(job: Job, also: tuple[Job, ...], left: tuple[Job, ...]) -> Cancellation:
+    stopped = job.status is Status.CANCELLED or not job.status.ended
+    said = [_what_became(job)]
+    said += [f"Job {each.id}, which waited to do the same again, is cancelled too." for each in also]
+    if left:
+        said.append(f"Still active: {_named(left)}.")
+    return Cancellation(job, stopped, " ".join(said), also, left)
+
+
+def _what_became(job: Job) -> str:
     if job.status is Status.CANCELLED:
-        return Cancellation(
-            job, True, f"Job {job.id} is cancelled. {job.note.removeprefix(CANCEL_NOTE).strip()}".strip()
-        )
+        return f"Job {job.id} is cancelled. {job.note.removeprefix(CANCEL_NOTE).strip()}".strip()
     if job.status.ended:
-        return Cancellation(job, False, f"Job {job.id} had ended before: {job.status}.")
-    return Cancellation(job, True, f"Job {job.id} is being cancelled; what it has stored is kept.")
+        return f"Job {job.id} had ended before: {job.status}."
+    return f"Job {job.id} is being cancelled; what it has stored is kept."
+
+
+def _named(jobs: Sequence[Job]) -> str:
+    shown = [f"{job.id} ({printable(str(job.request.scope.absolute))}, {job.status})" for job in jobs[:NAMED]]
+    return ", ".join([*shown, f"{len(jobs) - NAMED} more"] if len(jobs) > NAMED else shown)

@@ -67,9 +67,15 @@ def to_status(job: Job, active_jobs: Sequence[Job], now: float) -> dict[str, Any
     }
 
 
-def no_status(active_jobs: int) -> dict[str, Any]:
-    """The answer for an id that nobody knows (or no longer), and for a ledger without jobs."""
-    return {"found": False, "message": NO_JOB_MESSAGE, "job_id": None, "active_jobs": active_jobs}
+def no_status(active_jobs: int, job_id: str = "") -> dict[str, Any]:
+    """The answer for an id that nobody knows (or no longer), and for a ledger without jobs ("")."""
+    message = NO_JOB_MESSAGE
+    if job_id:
+        message = (
+            f"{message[:-1]} with the id {job_id}: it is misspelled, or the job ended long ago. Ask without an id for "
+            "the latest."
+        )
+    return {"found": False, "message": message, "job_id": None, "active_jobs": active_jobs}
 
 
 def queue_position(job: Job, active_jobs: Sequence[Job]) -> int:

@@ -6,10 +6,10 @@ Only what is indexed can be named, so nothing outside the workspaces, and nothin
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from pathlib import PurePosixPath
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
 
-from markdown_rag.errors import InputError
+from markdown_rag.errors import InputError, NotFound
 from markdown_rag.paths import file_digest, nfc
 from markdown_rag.search.catalog import Snapshot
 from markdown_rag.store.base import FileEntry
@@ -17,15 +17,24 @@ from markdown_rag.store.base import FileEntry
 NEAREST = 3
 
 
+def _nowhere(_: str) -> Path | None:
+    """No workspace is on this machine."""
+    return None
+
+
 def by_digest(snapshot: Snapshot, digest: str) -> FileEntry | None:
     """The file that a passage's id names, None where it is not indexed any more."""
     return next((entry for (id_, path), entry in snapshot.files.items() if file_digest(id_, path) == digest), None)
 
 
-def by_path(snapshot: Snapshot, workspaces: Sequence[str], path: str) -> FileEntry:
+def by_path(
+    snapshot: Snapshot, workspaces: Sequence[str], path: str, root_of: Callable[[str], Path | None] = _nowhere
+) -> FileEntry:
     """The file at a relative path of one of these workspaces ((), any), or the only one of that name.
 
-    A name may lack its folder and its extension. Raises InputError with the nearest that exist.
+    A name may lack its folder and its extension. root_of: where a workspace is on this machine; a file that several
+    workspaces hold is taken from the outermost. Raises NotFound with the nearest that exist, InputError where several
+    are meant.
     """
     wanted = nfc(path).strip("/")
     entries = [entry for entry in snapshot.files.values() if not workspaces or entry.workspace in workspaces]
@@ -34,12 +43,31 @@ def by_path(snapshot: Snapshot, workspaces: Sequence[str], path: str) -> FileEnt
         [entry for entry in entries if nfc(entry.path).casefold() == wanted.casefold()],
         [entry for entry in entries if _ends_with(entry.path, wanted.casefold())],
     ):
-        if len(found) == 1:
-            return found[0]
-        if found:
-            names = ", ".join(sorted(entry.path for entry in found)[:NEAREST])
-            raise InputError(f"{path} can be any of {len(found)} documents: {names}.", "Give its whole path.")
-    raise InputError(f"No indexed document is called {path!r}.", _nearest(wanted, entries))
+        different = _different(found, root_of)
+        if len(different) == 1:
+            return different[0]
+        if different:
+            raise _ambiguous(path, different, root_of)
+    raise NotFound(f"No indexed document is called {path!r}.", _nearest(wanted, entries))
+
+
+def _different(entries: Sequence[FileEntry], root_of: Callable[[str], Path | None]) -> list[FileEntry]:
+    """The entries without those that are another's file in a workspace inside its own."""
+    outermost: dict[object, FileEntry] = {}
+    for entry in sorted(entries, key=lambda entry: -len(entry.path)):
+        root = root_of(entry.workspace)
+        outermost.setdefault(root / entry.path if root else (entry.workspace, entry.path), entry)
+    return list(outermost.values())
+
+
+def _ambiguous(path: str, entries: Sequence[FileEntry], root_of: Callable[[str], Path | None]) -> InputError:
+    """Which documents a name can be: by their paths in the workspace, in full where there are several workspaces."""
+    names = [entry.path for entry in entries]
+    if len({entry.workspace for entry in entries}) > 1:
+        places = [(root_of(entry.workspace), entry) for entry in entries]
+        names = [str(root / e.path) if root else f"{e.path} of workspace {e.workspace}" for root, e in places]
+    shown = ", ".join(sorted(names)[:NEAREST])
+    return InputError(f"{path} can be any of {len(names)} documents: {shown}.", "Give its whole path.")
 
 
 def _ends_with(path: str, short: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from markdown_rag.errors import InputError
+from markdown_rag.errors import InputError, NotFound
 from markdown_rag.library.texts import Text
 from markdown_rag.markdown.frontmatter import split_front_matter
 from markdown_rag.markdown.outline import Heading, parse_outline
@@ -48,7 +48,7 @@ def parse_lines(given: str) -> tuple[int, int]:
 def by_lines(text: Text, first: int, last: int) -> Portion:
     """Whole lines; last 0 means to the end. Raises InputError where the document ends before."""
     if first > text.lines:
-        raise InputError(f"The document has {text.lines} lines, so there is no line {first}.", "Ask for fewer lines.")
+        raise NotFound(f"The document has {text.lines} lines, so there is no line {first}.", "Ask for fewer lines.")
     end = len(text.text) if not last else text.line_start(last + 1)
     return Portion(text.line_start(first), end)
 
@@ -69,7 +69,7 @@ def by_heading(text: Text, wanted: str) -> Portion:
     anchors = [number for number, name in enumerate(names) if _anchor(name) == _anchor(_folded(wanted))]
     found = whole or _by_path(headings, names, wanted) or anchors
     if not found:
-        raise InputError(f"The document has no heading {wanted!r}.", _nearest(wanted, headings))
+        raise NotFound(f"The document has no heading {wanted!r}.", _nearest(wanted, headings))
     return _section(text, headings, found[0])
 
 
@@ -89,7 +89,7 @@ def _by_path(headings: Sequence[Heading], names: Sequence[str], wanted: str) -> 
 def _by_block(text: Text, name: str) -> Portion:
     found = re.search(rf"(?:^|[ \t])\^{re.escape(name)}[ \t]*$", text.text, re.MULTILINE)
     if not found:
-        raise InputError(f"The document has no block ^{name}.", "Read it whole, or by heading or lines.")
+        raise NotFound(f"The document has no block ^{name}.", "Read it whole, or by heading or lines.")
     start = text.text.rfind("\n\n", 0, found.start())
     return Portion(0 if start < 0 else start + 2, min(len(text.text), found.end() + 1))
 

@@ -10,8 +10,8 @@ from markdown_rag.search.catalog import Snapshot
 from markdown_rag.store.base import Where
 
 
-def explain(snapshot: Snapshot, where: Where) -> Empty:
-    """The reason for an empty answer to a search of where."""
+def explain(snapshot: Snapshot, where: Where, argument: str = "scope_path") -> Empty:
+    """The reason for an empty answer to a search of where. argument: what names the scope."""
     if not snapshot.files:
         return Empty(
             EmptyReason.NOTHING_INDEXED,
@@ -21,7 +21,7 @@ def explain(snapshot: Snapshot, where: Where) -> Empty:
     files = snapshot.select(where)
     if not files and where.scope and not snapshot.select(Where(scope=where.scope)):
         nearest = nearest_scope(snapshot, where.scope)
-        hint = f"The nearest indexed one is {nearest!r}." if nearest else "Leave scope_path empty to search everything."
+        hint = f"The nearest indexed one is {nearest!r}." if nearest else f"Leave {argument} empty for everything."
         return Empty(EmptyReason.UNKNOWN_SCOPE, f"No indexed file lies in scope {where.scope!r}. {hint}", nearest)
     if not files:
         return Empty(EmptyReason.NO_MATCH, "No indexed file meets all the filters. Leave one out.")

@@ -1,36 +1,74 @@
 """Tool arguments as hosts really send them, made what the schema says, or refused in plain words.
 
 Models write "5" for 5, "true" for true, null for "not given", a lone string for a list of one. Those are taken as
-meant. Anything else is one sentence that names the argument, what came and what is allowed; arguments a tool does
-not know are ignored, as hosts add their own. Pure.
+meant. Anything else is one sentence that names the argument, what came and what is allowed. A name that a tool does not
+have is refused too: a filter that was misspelled would widen the answer, a folder that was would clear another one.
+Only what hosts add of their own is let pass: names with an underscore in front, and HOSTS_OWN. Pure.
 """
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markdown_rag.errors import InputError
 
 SHOWN = 80  # characters of a wrong value that an error repeats
 
+HOSTS_OWN = frozenset({"wait_for_previous"})  # Gemini CLI adds it to every tool and sends it along
+
+# Names that mean the same to whoever did not look: of these, what a tool has is suggested, its first one first.
+_ALIKE = (
+    frozenset(
+        {
+            *("path", "paths", "file", "files", "filename", "folder", "folders", "dir", "directory", "root", "cwd"),
+            *("vault", "project", "scope", "scope_path", "workspace", "current_working_directory"),
+        }
+    ),
+    frozenset({"query", "q", "question", "text", "search", "prompt", "keywords"}),
+    frozenset({"k", "n", "limit", "top_k", "count", "num_results", "max_results"}),
+    frozenset({"tags", "properties", "filter", "filters", "where", "metadata"}),
+    frozenset({"confirm", "yes", "force", "sure"}),
+    frozenset({"after", "continue_from", "cursor", "page", "offset"}),
+)
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0", ""})
 
 
-def check(schema: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of one call, typed as the tool's input schema says; unknown ones and nulls left out.
+def check(tool: str, schema: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of one call, typed as the tool's input schema says; nulls and what hosts add left out.
 
     Raises InputError.
     """
     properties: Mapping[str, Any] = schema.get("properties", {})
+    for name, value in given.items():
+        if name not in properties and value is not None and not name.startswith("_") and name not in HOSTS_OWN:
+            raise _unknown(tool, name, [each for each in properties if not each.startswith("_")])
     known = {name: value for name, value in given.items() if name in properties and value is not None}
     for name in schema.get("required", ()):
         if name not in known:
             raise InputError(f"The argument {name} is missing.", f"Pass {name}: {properties[name]['description']}")
     return {name: _typed(name, properties[name], value) for name, value in known.items()}
+
+
+def _unknown(tool: str, name: str, has: Sequence[str]) -> InputError:
+    shown = name if len(name) <= SHOWN else name[:SHOWN] + "…"
+    takes = " and ".join(filter(None, (", ".join(has[:-1]), *has[-1:])))
+    near = _nearest(name.lower(), has)
+    return InputError(
+        f"There is no argument `{shown}`.", f"{tool} takes {takes}" + (f"; did you mean {near}?" if near else ".")
+    )
+
+
+def _nearest(name: str, has: Sequence[str]) -> str:
+    """The argument that is most likely meant: spelled alike, part of the name or round it, or meaning the same."""
+    alike = difflib.get_close_matches(name, has, n=1, cutoff=0.75)
+    inside = [each for each in has if name in each.split("_") or each in name.split("_")]
+    same = [each for each in has for names in _ALIKE if name in names and each in names]
+    return next(iter([*alike, *inside, *same]), "")
 
 
 def _typed(name: str, schema: Mapping[str, Any], value: Any) -> Any:

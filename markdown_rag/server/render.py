@@ -36,14 +36,23 @@ def failure(error: FastRagError, fields: Container[str]) -> dict[str, Any]:
 
 
 def search_text(structured: Mapping[str, Any]) -> str:
-    """A search answer in the form clients of the old tool know, with headings and lines added."""
+    """A search answer in the form clients of the old tool know, with what was searched, headings and lines added."""
     hits = structured.get("hits", [])
     note = structured.get("note", "")
+    searched = _searched(structured)
     if not hits:
-        return f"{NOTHING} {note}".strip()
+        return "\n".join(filter(None, (f"{NOTHING} {note}".strip(), searched)))
     seal = seal_of(*(hit["text"] for hit in hits))
-    blocks = [_hit(hit, seal) for hit in hits]
-    return "\n---\n".join(blocks) + (f"\n---\n{note}" if note else "")
+    blocks = [*filter(None, (searched,)), *(_hit(hit, seal) for hit in hits), *filter(None, (note,))]
+    return "\n---\n".join(blocks)
+
+
+def _searched(structured: Mapping[str, Any]) -> str:
+    """What was searched, and whether there is more, in a line."""
+    if not structured.get("searched"):
+        return ""
+    more = "; a larger k shows more" if structured.get("more") else ""
+    return f"Searched: {structured['searched']}, {structured.get('files', 0)} files{more}."
 
 
 def _hit(hit: Mapping[str, Any], seal: str) -> str:
@@ -65,6 +74,8 @@ def _hit(hit: Mapping[str, Any], seal: str) -> str:
     if same := hit.get("same_in"):
         lines.append(f"Nearly the same: {', '.join(same)}")
     lines.append(f"Id: {hit['id']}")
+    if rest := hit.get("continue_from"):
+        lines.append(f"Continue from: {rest}")
     return "\n".join([*lines, "---", f"Text: {framed(hit['text'], seal)}", "---"])
 
 

@@ -80,7 +80,7 @@ class FastRagServer(MCPServer[None]):
     async def call_tool(self, name: str, arguments_: dict[str, Any], context: Any = None) -> Any:
         """Check the arguments, call the tool, turn our errors into answers that say what to do next."""
         try:
-            return await super().call_tool(name, arguments.check(self._schema(name), arguments_), context)
+            return await super().call_tool(name, arguments.check(name, self._schema(name), arguments_), context)
         except FastRagError as error:
             return failure(error, self._fields.get(name, {}))
         except Exception as error:
@@ -148,7 +148,7 @@ def create_server(facade: Facade) -> FastRagServer:
 
     async def get_index_status(
         context: Context,
-        job_id: Annotated[str, Field(description="The job; empty (default) = the latest job.")] = "",
+        job_id: Annotated[str, Field(description=words.STATUS_JOB)] = "",
         wait_seconds: Annotated[float, Field(description=words.WAIT)] = 0,
     ) -> CallToolResult:
         report = progress_reporter(context)
@@ -156,7 +156,7 @@ def create_server(facade: Facade) -> FastRagServer:
         return answer(await ask(lambda: facade.status(job_id, seconds, report)))
 
     async def cancel_index(
-        job_id: Annotated[str, Field(description="The job; empty (default) = the latest active job.")] = "",
+        job_id: Annotated[str, Field(description=words.CANCEL_JOB)] = "",
     ) -> CallToolResult:
         return answer(await ask(lambda: facade.cancel(job_id)))
 

@@ -32,6 +32,8 @@ STATUS = (
     "Status of an index job: counts, phase, outcome. With wait_seconds it returns as soon as the job has ended. "
     "Jobs of all agents on this machine can be read, also after a restart."
 )
+STATUS_JOB = "The job; empty (default) = the latest job, or the one that runs while that waits."
+CANCEL_JOB = "The job; empty (default) = the one of the current folder, with its follow-up; else the latest active one."
 WAIT = f"Wait up to this many seconds for the end of the job, 0 (default) to {MAX_WAIT_SECONDS}."
 CANCEL = "Stop an index job within a second. What it has stored stays and the next run goes on from there."
 SEARCH = (
@@ -46,8 +48,8 @@ TAGS = (
     "= any."
 )
 PROPERTIES = (
-    "Only files whose front matter meets all of these: status=done, status!=done, owner~ann (contains), "
-    "date>2024-01-31, rank<=7, or a name alone for any value. Empty (default) = any."
+    "Only files whose front matter meets all of these: status=done, status!=done (also files without it), owner~ann "
+    "(contains), date>2024-01-31, rank<=7, or a name alone for any value. Empty (default) = any."
 )
 WORKSPACE = 'Which indexed folder: empty (default) = the current one, "all" = every one, or its name or path.'
 DIVERSE = "Hits that say different things first, for an overview (default false)."
@@ -85,16 +87,16 @@ LIST_PATH = "The folder, absolute or relative to the workspace. Empty (default) 
 LIST_RECURSIVE = "Name the documents of subfolders too (default false; true with tags or properties)."
 LIST_AFTER = "The next page: the after of the page before. Empty (default) = the first."
 LIST_LIMIT = "Documents a page, 1 to 500 (default 50)."
-MOST_TOKENS = "About how many tokens the answer may have (default 4000)."
+MOST_TOKENS = "About how many tokens the answer may have, 200 or more (default 4000)."
 EXPAND = (
     'Add behind the hits: "requires" = documents they require (front matter), "links" = linked documents that answer '
     "too. Empty (default) = nothing."
 )
-SEARCH_TOKENS = "About how many tokens the answer may have; 0 (default) = what k hits need."
+SEARCH_TOKENS = "About how many tokens the answer may have, 200 or more; 0 (default) = what k hits need."
 LINKS = (
     "Walk a document's links: what it links to and what links to it (wikilinks, markdown links, embeds, requires), and "
     "which of its links are broken."
 )
 DIRECTION = "out = what it links to, in = what links to it, both (default)."
 HOPS = "How far to go, 1 (default) to 3."
-LINK_TOKENS = "About how many tokens the answer may have (default 2000)."
+LINK_TOKENS = "About how many tokens the answer may have, 200 or more (default 2000)."

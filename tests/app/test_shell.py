@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,11 +15,12 @@ import pytest
 
 from markdown_rag import cli
 from markdown_rag.app import App
-from markdown_rag.errors import JobError
+from markdown_rag.errors import FastRagError, JobError
 from markdown_rag.evaluation import evaluate_folder
 from markdown_rag.facade import IndexCall, Json
 from markdown_rag.jobs.job import IndexRequest
 from markdown_rag.paths import Scope, Workspace
+from markdown_rag.shellwords import in_shell_words
 from markdown_rag.wiring import Parts
 
 from .conftest import HoldingStore, indexed, write
@@ -116,3 +119,132 @@ def test_output_that_cannot_be_written_is_said_in_words(
         check=False,
     )
     assert (ended.returncode, ended.stderr) == (code, said)
+
+
+@pytest.fixture
+def shell(agent: Callable[..., App], capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """A command line over an app: exit code, standard output, standard error."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        options = cli._parser().parse_args(arguments)
+        try:
+            code = options.run(agent(), options)
+        except FastRagError as error:
+            code = cli.told(error)
+        return code, *capsys.readouterr()
+
+    return run
+
+
+Shell = Callable[..., tuple[int, str, str]]
+
+
+def test_nothing_found_is_1_and_wrong_usage_is_2(
+    agent: Callable[..., App], shell: Shell, vault: Path, tmp_path: Path
+) -> None:
+    write(vault, "a")
+    indexed(agent())
+    for line in (
+        "read nope", "read a --heading nope", "read ../x.md", "read 0123456789ab-0-01234567", "list nope", "list /etc",
+        "links nope", "search words --scope nope", "search words --workspace nope", "status zzz", "cancel zzz",
+        "clear --workspace nope",
+    ):  # fmt: skip
+        assert shell(*line.split())[0] == cli.FAILED, line
+    for line in (
+        f"index {vault}/a.md", "index ~", "index /", f"index {tmp_path}/none", f"doctor {vault}/a.md",
+        "search words -k 0", "search words --max-tokens -1", "list --max-tokens -1", "read a --lines b",
+        "search words --property date>soon",
+    ):  # fmt: skip
+        assert shell(*line.split())[0] == cli.USAGE, line
+    for line in ("read a", "list", "search words", "status", "clear"):
+        assert shell(*line.split())[0] == cli.DONE, line
+
+
+def test_the_shell_names_its_own_commands_and_options(agent: Callable[..., App], shell: Shell, vault: Path) -> None:
+    write(vault, "a", words="long " * 400)
+    indexed(agent())
+    tool_words = re.compile(
+        r"\b[a-z]+_(?:documents?|index|index_status|path|tokens|deletions|working_directory)\b|confirm=|workspace="
+    )
+    for line, said in (
+        ("clear", "Pass --yes to do it"),
+        ("clear --workspace nope", "`index` adds another"),
+        ("clear --workspace all", "`clear` removes one workspace"),
+        (f"index {vault}/a.md", "Give its folder as PATH, and --directory a.md for this file alone."),
+        (f"index {vault} --directory ../..", "outside the workspace"),
+        ("list nope", "Leave path empty"),
+        ("read nope", "`list` shows what is indexed"),
+        ("read a --max-tokens 60", "`read disk-"),
+        ("search words --scope /etc", "--scope must be under"),
+        ("search words --max-tokens 3", "--max-tokens 3 was taken as 200"),
+    ):
+        _, out, err = shell(*line.split())
+        assert said in out + err, line
+        assert not tool_words.search((out + err).replace(str(vault), "")), line
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ('Or widen it with workspace="all".', "Or widen it with --workspace all."),
+        ("Pass workspace= one of these.", "Pass --workspace one of these."),
+        ("Pass after='a b.md' for the next page.", "Pass --after 'a b.md' for the next page."),
+        ("Index again with confirm_deletions.", "Index again with --confirm-deletions."),
+        ("clear_index(workspace=/a b) removes it.", "`clear --workspace '/a b'` removes it."),
+        (
+            "No indexed file lies in scope 'docs/index_documents'.",
+            "No indexed file lies in scope 'docs/index_documents'.",
+        ),
+        ("/x/scope_path.md is a file, not a folder.", "/x/scope_path.md is a file, not a folder."),
+        ("MARKDOWN_WORKSPACE=/x is set.", "MARKDOWN_WORKSPACE=/x is set."),
+    ],
+)
+def test_a_message_is_translated_and_a_path_in_it_is_not(said: str, meant: str) -> None:
+    assert in_shell_words(said) == meant
+
+
+def test_what_was_cut_is_read_on_as_the_shell_says(agent: Callable[..., App], shell: Shell, vault: Path) -> None:
+    write(vault, "a", words="long " * 400)
+    indexed(agent())
+    _, first, err = shell("read", "a", "--max-tokens", "60")
+    found = re.search(r"`read (\S+)`", err)
+    assert found
+    _, rest, _ = shell("read", found[1])
+    assert first.rstrip("\n") + rest.rstrip("\n") == (vault / "a.md").read_text().rstrip("\n")
+
+
+def test_a_reconstructed_text_comes_with_its_bytes_and_sha256_on_standard_error(
+    agent: Callable[..., App], shell: Shell, vault: Path
+) -> None:
+    write(vault, "a")
+    indexed(agent())
+    _, out, err = shell("read", "a", "--reconstruct")
+    data = (vault / "a.md").read_bytes()
+    assert out == data.decode()
+    assert f"Bytes 0-{len(data)}, sha256 {hashlib.sha256(data).hexdigest()}, exact." in err
+
+
+def test_a_list_is_as_long_as_its_limit_asks_unless_tokens_are_bounded(
+    agent: Callable[..., App], shell: Shell, vault: Path
+) -> None:
+    write(vault, *(f"a-note-with-a-rather-long-name-{number:03}" for number in range(120)))
+    indexed(agent())
+    rows = [out.count(" chunks") - 1 for _, out, _ in (shell("list", "--limit", n) for n in ("500", "110"))]
+    assert rows == [120, 110]
+    assert shell("list", "--limit", "500", "--max-tokens", "900")[1].count(" chunks") < 60
+
+
+def test_a_search_waits_for_what_changed_when_asked_to(agent: Callable[..., App], shell: Shell, vault: Path) -> None:
+    write(vault, "a")
+    indexed(agent())
+    write(vault, "a", words="about the heron")
+    assert "heron" in shell("search", "heron", "--wait-for-fresh")[1]
+
+
+def test_a_document_may_hold_the_names_of_tools_and_keeps_them(
+    agent: Callable[..., App], shell: Shell, vault: Path
+) -> None:
+    write(vault, "a", words="call index_documents and pass confirm=true")
+    indexed(agent())
+    assert "call index_documents and pass confirm=true" in shell("search", "call", "pass")[1]
+    assert "call index_documents and pass confirm=true" in shell("read", "a")[1]

@@ -127,8 +127,11 @@ def test_the_root_of_the_file_system_and_the_home_directory_are_refused_with_a_w
 def test_a_folder_that_is_missing_or_a_file_says_which(vault: Workspace) -> None:
     with pytest.raises(WorkspaceError, match="does not exist"):
         open_root(str(vault.root / "nowhere"))
-    with pytest.raises(WorkspaceError, match="is not a directory"):
+    with pytest.raises(WorkspaceError, match=r"a\.md is a file, not a folder\. .* directory=a\.md for this file alone"):
         open_root(str(vault.root / "notes" / "a.md"))
+    for named in ("nowhere", "notes/a.md"):
+        with pytest.raises(WorkspaceError, match=r"as MARKDOWN_WORKSPACE\.$"):
+            open_root(str(vault.root / named), argument="MARKDOWN_WORKSPACE")
     with pytest.raises(InputError, match="NUL"):
         open_root("a\0b")
 

@@ -17,8 +17,10 @@ from markdown_rag.jobs.admission import (
     Run,
     covers,
     decide,
+    meant,
     obstacle,
     overlaps,
+    repeats,
     startable,
 )
 from markdown_rag.jobs.job import IndexRequest, Job, Status, accept, ask_to_cancel, start
@@ -238,3 +240,26 @@ def test_covering_is_an_order(one: IndexRequest, two: IndexRequest, three: Index
         assert overlaps(one, two)
         if covers(two, three):
             assert covers(one, three)
+
+
+@pytest.mark.parametrize(
+    ("active", "chosen", "with_it"),
+    [
+        ("", "", ""),
+        ("queued a; queued b", "j2", ""),
+        ("running a; queued b", "j1", ""),
+        ("running a; queued a", "j1", "j2"),
+        ("running a; queued a/b; queued a target=else; queued a flat", "j1", ""),
+        ("running a; running b; queued a", "j2", ""),
+        ("stopping a; queued a", "j2", ""),
+        ("stopping a; stopping b", "j2", ""),
+        ("running mine:a; running b", "j1", ""),
+        ("running a; queued mine:a; queued b", "j2", ""),
+        ("running mine:a; queued mine:a; queued mine:b; running c", "j1", "j2"),
+    ],
+)
+def test_who_names_no_job_means_their_own_first_and_of_that_what_runs(active: str, chosen: str, with_it: str) -> None:
+    jobs = parse_jobs(active)
+    found = meant(jobs, lambda job: job.request.scope.workspace.id == "mine")
+    assert (found.id if found else "") == chosen
+    assert "".join(job.id for job in jobs if found and repeats(job, found)) == with_it

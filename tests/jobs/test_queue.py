@@ -156,20 +156,39 @@ def test_a_waiting_job_is_cancelled_at_once_and_never_runs(opened: Open, ask) ->
     waiting = jobs.submit(ask("b")).job
     cancellation = jobs.cancel(waiting.id)
     assert cancellation.job.status is Status.CANCELLED
-    assert cancellation.message == f"Job {waiting.id} is cancelled."
+    assert cancellation.message.startswith(f"Job {waiting.id} is cancelled. Still active: ")
     last = jobs.submit(ask("c")).job
     work.go.set()
     ended(jobs, last.id)
     assert work.next().id == last.id
 
 
-def test_cancel_without_an_id_stops_the_newest_active_job(opened: Open, ask) -> None:
+def test_cancel_without_an_id_stops_what_runs_and_its_follow_up_and_says_what_is_left(opened: Open, ask) -> None:
+    work = Work()
+    jobs = opened(work)
+    running = jobs.submit(ask("a")).job
+    work.next()
+    again, other = jobs.submit(ask("a")).job, jobs.submit(ask("b")).job
+    done = jobs.cancel()
+    assert (done.job.id, [job.id for job in done.also], [job.id for job in done.left]) == (
+        running.id,
+        [again.id],
+        [other.id],
+    )
+    assert f"Job {again.id}, which waited to do the same again, is cancelled too." in done.message
+    assert f"Still active: {other.id} ({other.request.scope.absolute}, queued)." in done.message
+    assert ended(jobs, running.id).status is ended(jobs, again.id).status is Status.CANCELLED
+    assert work.next().id == other.id
+
+
+def test_cancel_without_an_id_stops_the_callers_job_and_never_anothers_instead(opened: Open, ask) -> None:
     work = Work()
     jobs = opened(work)
     jobs.submit(ask("a"))
     work.next()
-    newest = jobs.submit(ask("b")).job
-    assert jobs.cancel().job.id == newest.id
+    mine = jobs.submit(ask("b")).job
+    jobs.submit(ask("c"))
+    assert jobs.cancel("", lambda job: job.request.scope.path == "b").job.id == mine.id
 
 
 def test_cancelling_what_is_over_or_unknown_says_so(opened: Open, ask) -> None:
@@ -273,13 +292,17 @@ def test_an_unknown_job_is_none_to_status_and_wait(opened: Open) -> None:
     assert jobs.wait("00000000", BOUND) is None
 
 
-def test_the_latest_job_is_the_one_accepted_last(opened: Open, ask) -> None:
+def test_the_latest_job_is_the_one_accepted_last_and_while_it_waits_the_one_that_runs(opened: Open, ask) -> None:
     work = Work()
     jobs = opened(work)
-    jobs.submit(ask("a"))
-    last = jobs.submit(ask("b")).job
+    first = jobs.submit(ask("a")).job
+    work.next()
+    last = jobs.submit(ask("a")).job
+    assert jobs.status().job.id == first.id
+    assert [job.id for job in jobs.status().active] == [first.id, last.id]
+    work.go.set()
+    ended(jobs, last.id)
     assert jobs.status().job.id == last.id
-    assert [job.id for job in jobs.status().active][-1] == last.id
 
 
 def test_closing_ends_own_jobs_as_resumable_and_leaves_no_thread(opened: Open, ask) -> None:

@@ -132,6 +132,12 @@ def test_no_job_is_told_in_the_old_words() -> None:
     }
 
 
+def test_an_unknown_id_is_not_told_as_if_there_were_no_job_at_all() -> None:
+    message = no_status(2, "zzz")["message"]
+    assert message.startswith("No indexing jobs found with the id zzz: ")
+    assert "without an id" in message
+
+
 def test_a_status_is_the_dictionary_of_its_moment() -> None:
     waiting = job()
     assert JobStatus(waiting, (waiting,), 1002.0).as_dict() == to_status(waiting, [waiting], 1002.0)

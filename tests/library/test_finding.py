@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from markdown_rag.errors import InputError
@@ -56,6 +58,19 @@ def test_a_name_of_several_documents_is_not_guessed() -> None:
         by_path(snapshot(*PATHS), (), "x")
     with pytest.raises(InputError, match="The nearest: index"):
         by_path(snapshot(*PATHS), (), "indx.md")
+
+
+def test_the_same_name_in_several_workspaces_is_told_apart_by_whole_paths() -> None:
+    both = Snapshot({**snapshot(*PATHS).files, **snapshot(*PATHS, workspace="other").files}, None, 0.0, 0.0)
+    with pytest.raises(InputError, match=r"any of 2 documents: /notes/index\.md, index\.md of workspace other\."):
+        by_path(both, (), "index.md", {"w": Path("/notes")}.get)
+
+
+def test_a_file_that_two_indexes_hold_is_one_document_and_taken_from_the_outer_one() -> None:
+    inner = snapshot("x.md", workspace="inner").files
+    both = Snapshot({**inner, **snapshot("index.md", "a/x.md").files}, None, 0.0, 0.0)
+    roots = {"w": Path("/notes"), "inner": Path("/notes/a")}
+    assert by_path(both, (), "x", roots.get).workspace == "w"
 
 
 def test_a_document_of_another_workspace_is_not_found() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from markdown_rag.errors import InputError
 from markdown_rag.server.arguments import check
+from tests.docs.tables import tools
 
 SCHEMA = {
     "properties": {
@@ -36,10 +37,12 @@ SCHEMA = {
         ({"tags": ["red", 7]}, {"tags": ["red", "7"]}),
         ({"query": 404}, {"query": "404"}),
         ({"wait_for_previous": True}, {}),
+        ({"_": True, "_meta": {"a": 1}}, {}),
+        ({"tag": None}, {}),
     ],
 )
 def test_what_hosts_send_is_taken_as_meant(given_arguments: dict[str, Any], meant: dict[str, Any]) -> None:
-    assert check(SCHEMA, {"query": "q", **given_arguments}) == {"query": "q", **meant}
+    assert check("ask", SCHEMA, {"query": "q", **given_arguments}) == {"query": "q", **meant}
 
 
 @pytest.mark.parametrize(
@@ -62,14 +65,54 @@ def test_what_cannot_be_meant_is_refused_with_the_name_and_what_is_allowed(
     given_arguments: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(InputError) as refused:
-        check(SCHEMA, {"query": "q", **given_arguments})
+        check("ask", SCHEMA, {"query": "q", **given_arguments})
     assert words in str(refused.value)
     assert refused.value.next_step
 
 
+@pytest.mark.parametrize(
+    ("tool", "name", "meant"),
+    [
+        ("clear_index", "path", "workspace"),
+        ("clear_index", "yes", "confirm"),
+        ("index_documents", "path", "current_working_directory"),
+        ("index_documents", "force", "force_reindex"),
+        ("search_documents", "tag", "tags"),
+        ("search_documents", "path", "scope_path"),
+        ("search_documents", "question", "query"),
+        ("search_documents", "top_k", "k"),
+        ("search_documents", "filters", "tags"),
+        ("list_documents", "folder", "path"),
+        ("read_document", "max_token", "max_tokens"),
+        ("read_document", "doc_id", "id"),
+        ("get_index_status", "id", "job_id"),
+        ("cancel_index", "zzz", ""),
+    ],
+)
+def test_a_name_that_a_tool_does_not_have_is_refused_with_those_it_has_and_the_nearest(
+    tool: str, name: str, meant: str
+) -> None:
+    (schema,) = (each.input_schema for each in tools() if each.name == tool)
+    required = dict.fromkeys(schema["required"], "x")
+    with pytest.raises(InputError) as refused:
+        check(tool, schema, {**required, name: "y"})
+    said = str(refused.value)
+    assert said.startswith(f"There is no argument `{name}`. {tool} takes ")
+    assert all(each in said for each in schema["properties"] if each != "_")
+    assert said.endswith(f"; did you mean {meant}?" if meant else ".")
+
+
+def test_a_tools_arguments_are_named_as_in_a_sentence() -> None:
+    (schema,) = (each.input_schema for each in tools() if each.name == "clear_index")
+    with pytest.raises(InputError) as refused:
+        check("clear_index", schema, {"path": "/notes", "confirm": True})
+    said = "There is no argument `path`. clear_index takes workspace and confirm; did you mean workspace?"
+    assert str(refused.value) == said
+
+
 def test_a_long_wrong_value_is_not_repeated_whole() -> None:
     with pytest.raises(InputError) as refused:
-        check(SCHEMA, {"query": "q", "k": "x" * 10_000})
+        check("ask", SCHEMA, {"query": "q", "k": "x" * 10_000})
     assert len(str(refused.value)) < 300
 
 
@@ -80,10 +123,10 @@ json_values = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(["query", "k", "wait", "deep", "tags", "other"]), json_values))
+@given(st.dictionaries(st.sampled_from(["query", "k", "wait", "deep", "tags", "_other"]), json_values))
 def test_any_json_is_either_typed_as_the_schema_says_or_refused_by_us(given_arguments: dict[str, Any]) -> None:
     try:
-        checked = check(SCHEMA, given_arguments)
+        checked = check("ask", SCHEMA, given_arguments)
     except InputError:
         return
     types = {"query": str, "k": int, "wait": float, "deep": bool, "tags": list}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from markdown_rag.app import App
-from markdown_rag.errors import InputError, WorkspaceError
+from markdown_rag.errors import InputError, NotFound
 from markdown_rag.evaluation import evaluate_folder, read_questions
 from markdown_rag.evaluation.page import page
 from markdown_rag.evaluation.table import table
@@ -81,7 +81,7 @@ def test_scoring_leaves_nothing_in_the_index_unless_asked_to_or_there_before(
         evaluate_folder(app, docs.parent, lambda _: None)
         assert app.list_documents(ListCall(workspace=str(docs)))["files"], "it was there before"
     else:
-        with pytest.raises(WorkspaceError):
+        with pytest.raises(NotFound):
             app.list_documents(ListCall(workspace=str(docs)))
 
 

@@ -189,7 +189,8 @@ def test_an_unknown_job_and_no_job_at_all_are_told_apart_from_errors(app: App) -
             status, _, failed = await ask(client, "get_index_status", job_id=job_id)
             assert not failed
             assert status["found"] is False
-            assert status["message"] == "No indexing jobs found."
+            assert status["message"].startswith("No indexing jobs found")
+            assert job_id in status["message"]
 
     talk(app, conversation)
 
@@ -281,5 +282,97 @@ def test_an_answer_of_five_hits_is_small_and_says_what_was_searched(app: App, tm
         assert len(text.encode()) < 6_000
         assert len(json.dumps(found, ensure_ascii=False).encode()) < 8_000
         assert found["files"] == 8
+
+    talk(app, conversation)
+
+
+def test_a_misspelled_argument_does_nothing_and_clears_nothing(app: App, vault: Path, tmp_path: Path) -> None:
+    async def conversation(client: Client) -> None:
+        await indexed(client, vault)
+        for tool, arguments in (
+            ("clear_index", {"path": str(tmp_path / "other"), "confirm": True}),
+            ("search_documents", {"query": "password", "tag": "office"}),
+            ("index_documents", {"path": str(tmp_path)}),
+        ):
+            structured, text, failed = await ask(client, tool, **arguments)
+            assert failed
+            assert text.startswith("Error: There is no argument `")
+            assert structured["code"] == "input"
+        left, _, _ = await ask(client, "clear_index", _=True)
+        assert left["files"] == 3
+        status, _, _ = await ask(client, "get_index_status", _=True)
+        assert status["found"]
+
+    talk(app, conversation)
+
+
+def test_the_text_of_a_search_says_what_was_searched_and_whether_there_is_more(
+    app: App, vault: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+
+    async def conversation(client: Client) -> None:
+        async def first_line(**arguments: Any) -> str:
+            _, text, _ = await ask(client, "search_documents", **{"query": "restore backup disk", **arguments})
+            return text.split("\n---\n")[0]
+
+        await indexed(client, vault)
+        assert await first_line() == f"Searched: workspace {vault}, 3 files."
+        assert await first_line(k=1) == f"Searched: workspace {vault}, 3 files; a larger k shows more."
+        assert await first_line(scope_path="backup") == f"Searched: workspace {vault}, scope backup, 2 files."
+        several = await first_line(scope_path=["backup/plan.md", "guests.md"])
+        assert several == f"Searched: workspace {vault}, scope backup/plan.md, guests.md, 2 files."
+        assert await first_line(workspace="all") == "Searched: all workspaces, 3 files."
+        assert (await first_line(scope_path="bakcup")).endswith(
+            f"\nSearched: workspace {vault}, scope bakcup, 0 files."
+        )
+
+    talk(app, conversation)
+    elsewhere = App(app._parts, app._settings, other)
+
+    async def from_outside(client: Client) -> None:
+        found, text, _ = await ask(client, "search_documents", query="guest password", k=3)
+        assert found["searched"] == f"every indexed folder, since {other} is not indexed"
+        assert text.startswith(f"Searched: {found['searched']}, 3 files")
+
+    talk(elsewhere, from_outside)
+
+
+def test_a_budget_below_the_least_is_raised_and_said_and_none_at_all_is_refused(app: App, vault: Path) -> None:
+    async def conversation(client: Client) -> None:
+        await indexed(client, vault)
+        for tool, needed, least in (
+            ("search_documents", {"query": "restore"}, 200),
+            ("list_documents", {}, 200),
+            ("follow_links", {"path": "guests"}, 200),
+            ("read_document", {"path": "guests"}, 50),
+        ):
+            found, text, failed = await ask(client, tool, **needed, max_tokens=5)
+            assert not failed
+            assert f"max_tokens=5 was taken as {least}." in found["note"]
+            assert found["note"] in text
+            _, text, failed = await ask(client, tool, **needed, max_tokens=-5)
+            assert failed
+            assert "max_tokens must be at least 1, not -5." in text
+            found, _, _ = await ask(client, tool, **needed, max_tokens=least)
+            assert "was taken as" not in found.get("note", "")
+
+    talk(app, conversation)
+
+
+def test_a_folder_that_is_not_there_is_told_with_the_argument_that_named_it(app: App, vault: Path) -> None:
+    async def conversation(client: Client) -> None:
+        await indexed(client, vault)
+        found, text, failed = await ask(client, "list_documents", path="nosuch")
+        assert not failed
+        assert "Leave path empty for everything." in found["note"]
+        assert "scope_path" not in text
+        _, text, failed = await ask(client, "list_documents", path="/etc")
+        assert text.startswith("Error: path must be under an indexed folder")
+        _, text, failed = await ask(client, "clear_index", workspace="nope", confirm=True)
+        assert failed
+        assert f"vault ({vault})" in text
+        assert '"all"' not in text
 
     talk(app, conversation)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from markdown_rag.errors import FastRagError, InputError, JobError, SettingsError, WorkspaceError
+from markdown_rag.errors import FastRagError, InputError, JobError, NotFound, SettingsError, WorkspaceError
 from markdown_rag.facade import Facade, IndexCall, Json, ListCall, ReadCall, SearchCall
 from markdown_rag.service.opening import open_facade
 from tests.service.conftest import Environ, Opener, end_services, environ_for, finish, indexed, write_notes
@@ -108,7 +108,8 @@ def test_a_relative_folder_is_meant_from_where_the_agent_was_started(start: Open
 
 def test_an_agent_started_in_a_workspace_searches_that_one(start: Opener, home: Path) -> None:
     assert str(home / "vault") in start(home / "vault" / "backup").search(SearchCall("restore"))["searched"]
-    assert start(home).search(SearchCall("restore"))["searched"] == "all workspaces"
+    outside = start(home).search(SearchCall("restore"))["searched"]
+    assert outside == f"every indexed folder, since {home} is not indexed"
 
 
 def test_each_agents_own_settings_hold_for_its_calls(start: Opener, home: Path) -> None:
@@ -126,7 +127,7 @@ def test_each_agents_own_settings_hold_for_its_calls(start: Opener, home: Path) 
         (JobError, lambda f: f.cancel("00000000")),
         (JobError, lambda f: f.cancel()),
         (WorkspaceError, lambda f: f.index(IndexCall(root="/nowhere/at/all"))),
-        (WorkspaceError, lambda f: f.search(SearchCall("x", workspace="unheard of"))),
+        (NotFound, lambda f: f.search(SearchCall("x", workspace="unheard of"))),
     ],
     ids=["blank query", "k", "cancel unknown", "cancel nothing", "no folder", "no workspace"],
 )

@@ -87,6 +87,17 @@ def test_until_the_new_index_is_complete_the_old_one_answers_with_its_model(star
     assert "degraded" not in after
 
 
+def test_a_key_that_is_missing_for_the_new_model_is_named_while_the_old_one_answers(start: Start, vault: Path) -> None:
+    indexed(start(), vault)
+    known = {"EMBEDDING_PROVIDER": "openai", "EMBEDDING_BASE_URL": ""}
+    answer = asked(start("text-embedding-3-small", **known), "amber cupboard")
+    assert names(answer)[0] == "amber.md"
+    assert "until the index of openai text-embedding-3-small (64 dimensions) is complete." in answer["note"]
+    assert "OPENAI_API_KEY is not set" in answer["note"]
+    keyed = asked(start("text-embedding-3-small", **known, OPENAI_API_KEY="sk-none"), "amber cupboard")
+    assert "OPENAI_API_KEY" not in keyed["note"]
+
+
 @pytest.mark.slow
 def test_a_hit_of_the_old_index_can_be_read(start: Start, vault: Path) -> None:
     indexed(start(), vault)
