@@ -108,8 +108,8 @@ def as_written(names: Sequence[str], match: Match) -> float:
 
 def score_chunks(query: Query, candidates: Sequence[Candidate], policy: SearchPolicy, spread: float) -> Scored:
     """Every candidate with its parts and sum. spread: the model's dense_spread where the policy sets none."""
-    weights = token_weights(query, candidates, policy)
-    trust = 1.0 if query.quoted else gate(candidates, weights, policy)
+    weights = token_weights(query, candidates)
+    trust = gate(candidates, weights, policy)
     most = max((candidate.lexical or 0.0 for candidate in candidates), default=0.0)
     similarity = _stretch([c.dense for c in candidates if c.dense is not None], policy, spread)
     score = _by_name if query.names and query.telling <= policy.identifier_words and most > 0 else _by_parts
