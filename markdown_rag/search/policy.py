@@ -23,16 +23,16 @@ class SearchPolicy:
     per_file: hits of one file in an answer; 0 = no limit.
 
     Of the query. messages: a pasted error is searched for by its message. parts: a question that asks several things
-    is also searched for as so many questions, up to this number; 1 = as it stands only. entity_words: a query of at most
-    this many words names a thing; a longer one asks about it. whole_words: of a query of at most this many words no
-    function word is left out, for a name may be made of them ("long now", "did documents").
+    is also searched for as so many questions, up to this number; 1 = as it stands only. entity_words: a query of at
+    most this many words names a thing; a longer one asks about it. whole_words: of a query of at most this many words
+    no function word is left out, for a name may be made of them ("long now", "did documents").
 
     Of the ranking sum. lexical_weight, dense_weight, title_weight: the three parts of a chunk. exact_name: added
     where the query is a file's name. name_likeness: how like two words must be to count in names, 1 = equal.
-    folder_names: a file is also called by its folder and its name, where the query names both. opening_weight, phrase_weight: for queries that
-    ask, added to a file's first chunk, and for neighbouring words found side by side. thin_bytes: a chunk of fewer
-    bytes counts less, down to half: what is no more than a heading or front matter answers nothing. second_chunk:
-    what a file's second-best chunk adds.
+    folder_names: a file is also called by its folder and its name, where the query names both. opening_weight,
+    phrase_weight: for queries that ask, added to a file's first chunk, and for neighbouring words found side by side.
+    thin_bytes: a chunk of fewer bytes counts less, down to half: what is no more than a heading or front matter
+    answers nothing. second_chunk: what a file's second-best chunk adds.
 
     Of the trust in words. gate_full, gate_top: the coverage beyond chance at which keywords and titles count in
     full (0 = always), and how many of the best keyword chunks are looked at for it. gate_low: the coverage that

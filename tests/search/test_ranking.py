@@ -46,7 +46,7 @@ def test_both_lists_become_one_with_a_row_once(match: Make) -> None:
 def test_a_rare_word_weighs_more_than_a_common_one(match: Make) -> None:
     rows = [match(path=str(n), lexical="common rare" if n == 0 else "common") for n in range(10)]
     asked = query("common", "rare")
-    weights = evidence.token_weights(asked, ranking.gather(asked, rows, []), POLICY)
+    weights = evidence.token_weights(asked, ranking.gather(asked, rows, []))
     assert weights["rare"] == pytest.approx(math.log(1 + 10.5 / 1.5))
     assert weights["common"] == pytest.approx(math.log(1 + 10.5 / 10.5))
 
