@@ -36,13 +36,11 @@ class SearchPolicy:
 
     Of the trust in words. gate_full, gate_top: the coverage beyond chance at which keywords and titles count in
     full (0 = always), and how many of the best keyword chunks are looked at for it. gate_low: the coverage that
-    chance gives; None = that of one word. coordination: how much of a chunk's keyword part depends on how many of the
-    query's words it holds itself, 0 to 1. dense_spread: the least distance between best and worst similarity that
+    chance gives; None = that of one word. dense_spread: the least distance between best and worst similarity that
     stretches to the full scale, in the model's own units (see relevance.DenseScale); None takes the model's.
 
     Of exact names. identifier_words: queries of at most this many words, function words aside, may be identifiers;
     identifier_exact, identifier_dense: the weights of the name as written and of similarity in them.
-    identifier_coordination: their keyword part counts by what the chunk holds.
 
     Of the answer. rerank_top, rerank_weight: how many chunks a cross-encoder reads where one was given, and what
     its score is worth in the sum. floor: a query whose words are trusted no more than this may have no answer at
@@ -74,12 +72,10 @@ class SearchPolicy:
     gate_full: float = 0.6
     gate_top: int = 10
     gate_low: float | None = None
-    coordination: float = 0.3
     dense_spread: float | None = None
     identifier_words: int = 3
     identifier_exact: float = 1.0
     identifier_dense: float = 0.001
-    identifier_coordination: bool = True
     rerank_top: int = 20
     rerank_weight: float = 0.3
     floor: float = 0.2
@@ -96,10 +92,13 @@ class SearchPolicy:
 
     def one_leg(self) -> SearchPolicy:
         """The same without the steps that are ours: what a leg alone answers, to compare with."""
-        bare = replace(self, title_weight=0.0, exact_name=0.0, opening_weight=0.0, phrase_weight=0.0, second_chunk=0.0)
         return replace(
-            bare,
-            coordination=0.0,
+            self,
+            title_weight=0.0,
+            exact_name=0.0,
+            opening_weight=0.0,
+            phrase_weight=0.0,
+            second_chunk=0.0,
             identifier_words=0,
             thin_bytes=0,
             messages=False,
@@ -122,8 +121,6 @@ RECIPE = SearchPolicy(
     gate_top=3,
     gate_low=0.1,
     gate_full=0.6 / 0.9,
-    coordination=0.0,
     identifier_exact=0.0,
-    identifier_coordination=False,
     floor=-1.0,
 )

@@ -43,7 +43,6 @@ STEPS = {
     "second chunk": replace(DEFAULTS, second_chunk=0.0),
     "gate": replace(DEFAULTS, gate_full=0.0),
     "gate beyond one word": replace(DEFAULTS, gate_low=0.1, gate_full=0.6 / 0.9),
-    "coordination": replace(DEFAULTS, coordination=0.0),
     "exact identifiers": replace(DEFAULTS, identifier_words=0),
     "thin chunks": replace(DEFAULTS, thin_bytes=0),
 }

@@ -134,7 +134,7 @@ def test_a_query_without_tokens_matches_no_title(match: Make) -> None:
 
 
 def test_the_parts_add_up_with_their_weights(match: Make) -> None:
-    policy = SearchPolicy(coordination=0.0, opening_weight=0.0)
+    policy = SearchPolicy(opening_weight=0.0)
     dense = [match(path="near", score=0.9), match(path="far", score=0.1)]
     lexical = [match(path="near", score=4.0, lexical="word"), match(path="named", score=2.0, lexical="word")]
     parts = {item.match.path: item.chunk for item in ranked(query("word"), dense, lexical, policy)}
