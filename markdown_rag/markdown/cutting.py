@@ -49,6 +49,15 @@ class Frame:
     closing: str = ""
 
 
+def part_size(room: int) -> int:
+    """About how many tokens each part gets of what does not fit into the room.
+
+    What fits is the author's own unit and stays whole. What has to be cut anyway is cut smaller than it must be: the
+    same passages are found, with less text around them (docs/optimization.md).
+    """
+    return max(1, room * 3 // 4)
+
+
 class Cutter:
     """Opens blocks into atoms for one document: its text, its blobs, the overlap in tokens."""
 
@@ -172,7 +181,7 @@ class Cutter:
         position = start
         for first, last in [*self.blobs.within(start, end), (end, end)]:
             if first > position:
-                spans += cut(self.text, position, first, room - overlap, html)
+                spans += cut(self.text, position, first, max(1, part_size(room) - overlap), html)
             if last > first:
                 spans.append((first, last, 0))
             position = last

@@ -1,7 +1,7 @@
-"""Words that ask or connect and name nothing: what a query loses before it is looked up. Data and one lookup.
+"""Words that ask or connect and name nothing: what a query loses before it is looked up. Data only.
 
 English words are listed whole. Chinese, Japanese and Korean are searched by pairs of characters, so their lists are
-phrases whose pairs are left out; a pair that ends in a particle says half as much as one that does not.
+phrases whose pairs are left out.
 """
 
 from __future__ import annotations
@@ -43,13 +43,3 @@ def _pairs(phrases: str) -> set[str]:
 
 
 PAIRS = frozenset(_pairs(_JAPANESE) | _pairs(_KOREAN) | _pairs(_CHINESE))
-_PARTICLES = frozenset("はがをにでとのもかへや은는이가을를의에도로와과了的吗呢")
-
-
-def substance(token: str) -> float:
-    """How much of a query's meaning a token carries: 0 for a function pair, ½ for one with a particle, else 1."""
-    if len(token) != 2 or token.isascii():
-        return 1.0
-    if token in PAIRS:
-        return 0.0
-    return 0.5 if token[1] in _PARTICLES or (token[0] in _PARTICLES and "ぁ" <= token[0] <= "ん") else 1.0

@@ -14,6 +14,7 @@ from typing import Any
 
 MAX_DEPTH = 12  # deeper blocks belong to their ancestor's text
 MAX_HEADING = 1_000  # characters of a heading's readable text
+MAX_UNDERLINED = 200  # characters; a longer paragraph above a line of = or - is prose, and that line a rule
 
 _CONTAINERS = {
     "BlockQuote": "quote",
@@ -169,11 +170,14 @@ def parse_outline(text: str, start: int = 0) -> Outline:
     headings: list[Heading] = []
     for index in range(len(nodes) - 1, -1, -1):
         kind, first, last, parent = nodes[index]
+        named = reader.titles.get(index)
+        title = _readable("".join(named[1])) if named else ""
+        if len(title) > MAX_UNDERLINED and not source[first:last].lstrip().startswith(b"#"):
+            kind, named = "paragraph", None
         block = Block(kind, chars(first) + start, chars(last) + start, tuple(reversed(children[index])))
         (children[parent] if parent >= 0 else top).append(block)
-        if index in reader.titles:
-            level, words = reader.titles[index]
-            headings.append(Heading(level, _readable("".join(words)), block.start, block.end))
+        if named:
+            headings.append(Heading(named[0], title, block.start, block.end))
     return Outline(tuple(reversed(headings)), tuple(reversed(top)), tuple(reader.tags), start)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from markdown_rag.markdown.cutting import Atom, Cutter
+from markdown_rag.markdown.cutting import Atom, Cutter, part_size
 from markdown_rag.markdown.tokens import count
 
 
@@ -58,9 +58,10 @@ def _closing_cost(atom: Atom) -> int:
 
 
 def pack(atoms: list[Atom], room: int, cutter: Cutter) -> list[tuple[Atom, ...]]:
-    """Runs of atoms of about equal size, each within the room and the byte limit."""
+    """Runs of atoms of about equal size, near `part_size` of the room, each within the room and the byte limit."""
+    aim = part_size(room)
     left = sum(atom.tokens for atom in atoms)
-    target = left / max(1, -(-left // room))
+    target = left / max(1, -(-left // aim))
     runs: list[tuple[Atom, ...]] = []
     current: list[Atom] = []
     filled = 0
@@ -72,7 +73,7 @@ def pack(atoms: list[Atom], room: int, cutter: Cutter) -> list[tuple[Atom, ...]]
             if over or enough or not cutter.bytes_fit(current[0].first, atom.end):
                 runs.append(tuple(current))
                 left -= filled
-                target = left / max(1, -(-left // room))
+                target = left / max(1, -(-left // aim))
                 current, filled = [], 0
         filled += atom.tokens
         current.append(atom)

@@ -1,7 +1,6 @@
 """How far a query's words can be trusted, seen from the chunks they were found in. Pure.
 
-It rests on coverage: the share of the query's weight that a chunk holds. What names nothing does not count: function
-words of Chinese, Japanese and Korean, and numbers and joined names of a pasted text that no candidate holds.
+It rests on coverage: the share of the query's weight that a chunk holds.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from markdown_rag.markdown.functionwords import substance
 from markdown_rag.search.policy import SearchPolicy
 from markdown_rag.search.query import Query
 from markdown_rag.store.base import Match
@@ -40,22 +38,14 @@ class Holding(Protocol):
         ...
 
 
-def token_weights(query: Query, candidates: Sequence[Holding], policy: SearchPolicy) -> dict[str, float]:
-    """The idf of each query token over the candidates, ln(1 + (n + ½) / (df + ½)), by how much the token says."""
+def token_weights(query: Query, candidates: Sequence[Holding]) -> dict[str, float]:
+    """The idf of each query token over the candidates: ln(1 + (n + ½) / (df + ½))."""
     counts = dict.fromkeys(query.tokens, 0)
     for candidate in candidates:
         for token in candidate.held:
             counts[token] += 1
     size = len(candidates)
-    plain = {token: math.log(1 + (size + 0.5) / (df + 0.5)) for token, df in counts.items()}
-    if not policy.substance:
-        return plain
-    weighed = {token: weight * _worth(token, counts[token]) for token, weight in plain.items()}
-    return weighed if any(weighed.values()) else plain
-
-
-def _worth(token: str, df: int) -> float:
-    return 0.0 if df == 0 and ("_" in token or any(map(str.isdigit, token))) else substance(token)
+    return {token: math.log(1 + (size + 0.5) / (df + 0.5)) for token, df in counts.items()}
 
 
 def coverage(held: Iterable[str], weights: Mapping[str, float]) -> float:
@@ -76,7 +66,7 @@ def gate(candidates: Sequence[Holding], weights: Mapping[str, float], policy: Se
     found = [candidate for candidate in candidates if candidate.lexical is not None]
     top = sorted(found, key=lambda candidate: (-(candidate.lexical or 0.0), *position(candidate.match)))
     best = max(coverage(candidate.held, weights) for candidate in top[: policy.gate_top] or candidates)
-    words = sum(weight > 0 for weight in weights.values())
+    words = len(weights)
     chance = policy.gate_low if policy.gate_low is not None else 1 / words if words > 1 else 0.0
     return min(1.0, max(0.0, (best - chance) / (1 - chance) / policy.gate_full))
 

@@ -1,7 +1,7 @@
 """How near a file's names come to a query. Pure; one object a query, each file's names are analysed once.
 
-A file is called by its title, its stem and its aliases, and by each of the first two together with its folder
-(``pager/first``). Two words that share most of their letters count by how many: inflections, the parts of German
+A file is called by its title, its stem and its aliases, and where the query names both, by its stem together with its
+folder (``pager/first``). Two words that share most of their letters count by how many: inflections, the parts of German
 compounds and slips of the hand meet where a stem would not.
 """
 
@@ -41,20 +41,23 @@ class Names:
         """The best cosine between the query's words and one of the file's names, 0 to 1."""
         if not self._wanted:
             return 0.0
-        own, joined = _names(match.title, match.path, match.aliases)
-        names = own | joined if self._policy.folder_names else own
-        return max((self._cosine(name) for name in names), default=0.0)
+        best = max((self._cosine(name) for name in _names(match.title, match.path, match.aliases)), default=0.0)
+        if self._policy.folder_names:
+            folder, stem = _place(match.path)
+            if self._cosine(folder) and self._cosine(stem):  # a folder alone tells its files not apart
+                best = max(best, self._cosine(folder | stem))
+        return best
 
     def exact(self, match: Match) -> bool:
         """Whether the query is one of the file's own names, word by word."""
-        return self._wanted in _names(match.title, match.path, match.aliases)[0]
+        return self._wanted in _names(match.title, match.path, match.aliases)
 
     def _cosine(self, name: Name) -> float:
         known = self._cosines.get(name)
         if known is None:
             best = self._best
             shared = math.fsum([best[word] if word in best else self._likeness(word) for word in name])
-            known = min(1.0, shared / math.sqrt(len(self._wanted) * len(name)))
+            known = min(1.0, shared / math.sqrt(len(self._wanted) * len(name))) if name else 0.0
             self._cosines[name] = known
         return known
 
@@ -84,10 +87,15 @@ def _triples(word: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=10_000)
-def _names(title: str, path: str, aliases: tuple[str, ...]) -> tuple[frozenset[Name], frozenset[Name]]:
-    """The words of everything a file is called alone, and together with its folder; without what has no words."""
+def _names(title: str, path: str, aliases: tuple[str, ...]) -> frozenset[Name]:
+    """The words of everything a file is called alone, without what has no words."""
+    return frozenset(
+        name for called in (title, PurePosixPath(path).stem, *aliases) if (name := frozenset(analyze(called)))
+    )
+
+
+@lru_cache(maxsize=10_000)
+def _place(path: str) -> tuple[Name, Name]:
+    """The words of a file's folder and of its stem."""
     place = PurePosixPath(path)
-    main = [frozenset(analyze(name)) for name in (title, place.stem)]
-    own = frozenset(name for name in (*main, *(frozenset(analyze(alias)) for alias in aliases)) if name)
-    folder = frozenset(analyze(place.parent.name))
-    return own, frozenset(name | folder for name in main if name and folder)
+    return frozenset(analyze(place.parent.name)), frozenset(analyze(place.stem))

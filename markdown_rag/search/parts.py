@@ -1,7 +1,8 @@
-"""A question that asks several things becomes several questions, and their answers take turns. Pure.
+"""A question that asks several things is also asked as several questions, and all answers take turns. Pure.
 
 Searched whole, such a question finds what lies between its parts: a page that answers one of them holds few of its
-words. It is taken apart only where its punctuation and a question word say so.
+words. A part alone lacks what the others say, so the whole question has the first turn. It is taken apart only where
+its punctuation and a question word say so.
 """
 
 from __future__ import annotations

@@ -23,27 +23,24 @@ class SearchPolicy:
     per_file: hits of one file in an answer; 0 = no limit.
 
     Of the query. messages: a pasted error is searched for by its message. parts: a question that asks several things
-    is searched for as so many questions, up to this number; 1 = never taken apart. entity_words: a query of at most
-    this many words names a thing; a longer one asks about it. whole_words: of a query of at most this many words no
-    function word is left out, for a name may be made of them ("long now", "did documents").
+    is also searched for as so many questions, up to this number; 1 = as it stands only. entity_words: a query of at
+    most this many words names a thing; a longer one asks about it. whole_words: of a query of at most this many words
+    no function word is left out, for a name may be made of them ("long now", "did documents").
 
     Of the ranking sum. lexical_weight, dense_weight, title_weight: the three parts of a chunk. exact_name: added
     where the query is a file's name. name_likeness: how like two words must be to count in names, 1 = equal.
-    folder_names: a file is also called by its folder and its name. opening_weight, phrase_weight: for queries that
-    ask, added to a file's first chunk, and for neighbouring words found side by side. thin_bytes: a chunk of fewer
-    bytes counts less, down to half: what is no more than a heading or front matter answers nothing. second_chunk:
-    what a file's second-best chunk adds.
+    folder_names: a file is also called by its folder and its name, where the query names both. opening_weight,
+    phrase_weight: for queries that ask, added to a file's first chunk, and for neighbouring words found side by side.
+    thin_bytes: a chunk of fewer bytes counts less, down to half: what is no more than a heading or front matter
+    answers nothing. second_chunk: what a file's second-best chunk adds.
 
     Of the trust in words. gate_full, gate_top: the coverage beyond chance at which keywords and titles count in
     full (0 = always), and how many of the best keyword chunks are looked at for it. gate_low: the coverage that
-    chance gives; None = that of one word. substance: words that name nothing do not count. coordination: how much
-    of a chunk's keyword part depends on how many of the query's words it holds itself, 0 to 1. dense_spread: the
-    least distance between best and worst similarity that stretches to the full scale, in the model's own units (see
-    relevance.DenseScale); None takes the model's.
+    chance gives; None = that of one word. dense_spread: the least distance between best and worst similarity that
+    stretches to the full scale, in the model's own units (see relevance.DenseScale); None takes the model's.
 
     Of exact names. identifier_words: queries of at most this many words, function words aside, may be identifiers;
     identifier_exact, identifier_dense: the weights of the name as written and of similarity in them.
-    identifier_coordination: their keyword part counts by what the chunk holds.
 
     Of the answer. rerank_top, rerank_weight: how many chunks a cross-encoder reads where one was given, and what
     its score is worth in the sum. floor: a query whose words are trusted no more than this may have no answer at
@@ -70,18 +67,15 @@ class SearchPolicy:
     folder_names: bool = True
     opening_weight: float = 0.05
     phrase_weight: float = 0.2
-    thin_bytes: int = 100
+    thin_bytes: int = 60
     second_chunk: float = 0.1
     gate_full: float = 0.6
     gate_top: int = 10
     gate_low: float | None = None
-    substance: bool = True
-    coordination: float = 0.3
     dense_spread: float | None = None
     identifier_words: int = 3
     identifier_exact: float = 1.0
     identifier_dense: float = 0.001
-    identifier_coordination: bool = True
     rerank_top: int = 20
     rerank_weight: float = 0.3
     floor: float = 0.2
@@ -98,10 +92,13 @@ class SearchPolicy:
 
     def one_leg(self) -> SearchPolicy:
         """The same without the steps that are ours: what a leg alone answers, to compare with."""
-        bare = replace(self, title_weight=0.0, exact_name=0.0, opening_weight=0.0, phrase_weight=0.0, second_chunk=0.0)
         return replace(
-            bare,
-            coordination=0.0,
+            self,
+            title_weight=0.0,
+            exact_name=0.0,
+            opening_weight=0.0,
+            phrase_weight=0.0,
+            second_chunk=0.0,
             identifier_words=0,
             thin_bytes=0,
             messages=False,
@@ -124,9 +121,6 @@ RECIPE = SearchPolicy(
     gate_top=3,
     gate_low=0.1,
     gate_full=0.6 / 0.9,
-    substance=False,
-    coordination=0.0,
     identifier_exact=0.0,
-    identifier_coordination=False,
     floor=-1.0,
 )

@@ -28,8 +28,8 @@ class Query:
 
     text: what is embedded. tokens: the analyzer's distinct tokens, in order. words: how many words it has; two
     pairs of a script without blanks count as one. telling: those of them that are no function words. names: those
-    of them that look like exact names. note: what was cut, or "". quoted: the words are a program's own, and
-    trusted as they stand. parts: the questions it asks where they are several, each a query of its own.
+    of them that look like exact names. note: what was cut, or "". parts: the questions it asks where they are
+    several, each a query of its own.
     """
 
     text: str
@@ -38,7 +38,6 @@ class Query:
     names: tuple[str, ...]
     telling: int = 0
     note: str = ""
-    quoted: bool = False
     parts: tuple[Query, ...] = ()
 
 
@@ -54,7 +53,7 @@ def prepare(given: str, policy: SearchPolicy) -> Query:
         message = message_of(text)
         if message != text:
             note = f"{note} Of the pasted text this was searched for: {message[:_SHOWN]}".strip()
-        return replace(_query(message, policy), note=note, quoted=True)
+        return replace(_query(message, policy), note=note)
     parts = split(text, policy.parts)
     several = tuple(_query(part, policy) for part in parts) if len(parts) > 1 else ()
     return replace(_query(text, policy), note=note, parts=several)

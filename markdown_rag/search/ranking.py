@@ -108,8 +108,8 @@ def as_written(names: Sequence[str], match: Match) -> float:
 
 def score_chunks(query: Query, candidates: Sequence[Candidate], policy: SearchPolicy, spread: float) -> Scored:
     """Every candidate with its parts and sum. spread: the model's dense_spread where the policy sets none."""
-    weights = token_weights(query, candidates, policy)
-    trust = 1.0 if query.quoted else gate(candidates, weights, policy)
+    weights = token_weights(query, candidates)
+    trust = gate(candidates, weights, policy)
     most = max((candidate.lexical or 0.0 for candidate in candidates), default=0.0)
     similarity = _stretch([c.dense for c in candidates if c.dense is not None], policy, spread)
     score = _by_name if query.names and query.telling <= policy.identifier_words and most > 0 else _by_parts
@@ -136,7 +136,6 @@ class _Asked:
 def _by_name(asked: _Asked, candidate: Candidate, keyword: float, dense: float, held: float) -> Ranked:
     """A query that is an exact name: keywords and the name as written; similarity is the tail."""
     policy = asked.policy
-    keyword *= held if policy.identifier_coordination else 1.0
     order = keyword + policy.identifier_dense * dense
     if policy.identifier_exact:
         order += policy.identifier_exact * as_written(asked.query.names, candidate.match)
@@ -146,7 +145,7 @@ def _by_name(asked: _Asked, candidate: Candidate, keyword: float, dense: float, 
 def _by_parts(asked: _Asked, candidate: Candidate, keyword: float, dense: float, held: float) -> Ranked:
     """Every other query: words as far as they are trusted, meaning, names, and for a question where it is answered."""
     policy, match = asked.policy, candidate.match
-    keyword *= asked.trust * (1 - policy.coordination + policy.coordination * held)
+    keyword *= asked.trust
     title = asked.trust * asked.names.overlap(match)
     order = policy.lexical_weight * keyword + policy.dense_weight * dense + policy.title_weight * title
     if policy.exact_name and asked.names.exact(match):

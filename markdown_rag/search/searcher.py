@@ -71,7 +71,7 @@ class Searcher:
         policy = self._policy_of(request)
         query, k = prepare(request.query, policy), min(request.k, MAX_K)
         places = Places(self._roots)
-        collectors = [self._collector(asked, request, policy, places) for asked in query.parts or (query,)]
+        collectors = [self._collector(asked, request, policy, places) for asked in (query, *query.parts)]
         reranker = self._reranker if request.mode is Mode.HYBRID else None
         wanted = max(k * _CHOICE if request.diverse else k, policy.rerank_top if reranker else 0)
         found = in_turn([one.collect(request.where, wanted) for one in collectors], policy, places, wanted)

@@ -43,8 +43,6 @@ STEPS = {
     "second chunk": replace(DEFAULTS, second_chunk=0.0),
     "gate": replace(DEFAULTS, gate_full=0.0),
     "gate beyond one word": replace(DEFAULTS, gate_low=0.1, gate_full=0.6 / 0.9),
-    "substance": replace(DEFAULTS, substance=False),
-    "coordination": replace(DEFAULTS, coordination=0.0),
     "exact identifiers": replace(DEFAULTS, identifier_words=0),
     "thin chunks": replace(DEFAULTS, thin_bytes=0),
 }
@@ -167,7 +165,7 @@ class Bench:
     def _files(self, text: str, policy: SearchPolicy) -> list[str]:
         asked = query.prepare(text, policy)
         lists = []
-        for part in asked.parts or (asked,):
+        for part in (asked, *asked.parts):
             dense, lexical = self.legs(part)
             scored = ranking.score_chunks(part, ranking.gather(part, dense, lexical), policy, 0.2)
             lists.append([placed.match.path for placed in ranking.rank(scored, policy, lambda row: row.path)])

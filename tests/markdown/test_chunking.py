@@ -150,6 +150,17 @@ def test_prose_is_cut_at_sentences_into_about_equal_parts(judged: Judge) -> None
     assert all(text.endswith(". ") for text in texts(document)[:-1])
 
 
+def test_what_has_to_be_cut_is_cut_smaller_than_it_must_be_and_what_fits_stays_whole(judged: Judge) -> None:
+    sentence = "A ship of fools sails past the pier tonight. "
+    policy = ChunkPolicy(max_tokens=400)
+    fitting = judged((sentence * (380 // count(sentence))).encode(), "a.md", policy)
+    assert len(fitting.chunks) == 1
+    for border in ("", "\n\n"):
+        cut = judged(((sentence + border) * 300).encode(), "a.md", policy)
+        sizes = [count(text) for text in texts(cut)]
+        assert 270 <= sum(sizes) / len(sizes) <= 310
+
+
 @pytest.mark.parametrize(
     "text", ["请先关闭阀门再更换滤芯" * 100, "서버를다시시작하려면관리자에게문의" * 80, "ปิดวาล์วก่อนเปลี่ยนไส้กรอง" * 60]
 )

@@ -15,6 +15,8 @@ def headings(text: str) -> list[tuple[int, str]]:
         ("# I/O and TCP/IP\n\n## CI/CD\n", [(1, "I/O and TCP/IP"), (2, "CI/CD")]),
         ("# Top #\n\n## T ##\n", [(1, "Top"), (2, "T")]),
         ("Top\n===\n\nLow\n---\n", [(1, "Top"), (2, "Low")]),
+        (f"{'A paragraph ' * 20}\n===\n\n# Top\n", [(1, "Top")]),  # prose above a rule
+        (f"# {'Long ' * 60}\n", [(1, ("Long " * 60).strip())]),
         ("####### seven\n\n#nospace\n\n\\# escaped\n", []),
         ("~~~sh\n# no\n~~~\n# Yes\n", [(1, "Yes")]),
         ("````md\n```sh\n# no\n```\n## nor this\n````\n# Yes\n", [(1, "Yes")]),

@@ -46,7 +46,7 @@ def test_both_lists_become_one_with_a_row_once(match: Make) -> None:
 def test_a_rare_word_weighs_more_than_a_common_one(match: Make) -> None:
     rows = [match(path=str(n), lexical="common rare" if n == 0 else "common") for n in range(10)]
     asked = query("common", "rare")
-    weights = evidence.token_weights(asked, ranking.gather(asked, rows, []), POLICY)
+    weights = evidence.token_weights(asked, ranking.gather(asked, rows, []))
     assert weights["rare"] == pytest.approx(math.log(1 + 10.5 / 1.5))
     assert weights["common"] == pytest.approx(math.log(1 + 10.5 / 10.5))
 
@@ -134,7 +134,7 @@ def test_a_query_without_tokens_matches_no_title(match: Make) -> None:
 
 
 def test_the_parts_add_up_with_their_weights(match: Make) -> None:
-    policy = SearchPolicy(coordination=0.0, opening_weight=0.0)
+    policy = SearchPolicy(opening_weight=0.0)
     dense = [match(path="near", score=0.9), match(path="far", score=0.1)]
     lexical = [match(path="near", score=4.0, lexical="word"), match(path="named", score=2.0, lexical="word")]
     parts = {item.match.path: item.chunk for item in ranked(query("word"), dense, lexical, policy)}
