@@ -239,7 +239,6 @@ class Parts:
             catalog,
             roots=self.root_of,
             policy=SearchPolicy(),
-            clock=self.clock,
             reranker=self.once("reranker", lambda: cross_encoder(self.settings)),
         )
         return Reading(store, catalog, searcher)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from markdown_rag.search.freshness import Freshness
 from markdown_rag.store.base import EVERYTHING, Where
@@ -64,10 +63,8 @@ class Hit:
     excerpt: str
     excerpt_start_line: int
     excerpt_end_line: int
-    excerpt_cut: bool
     tags: tuple[str, ...]
     aliases: tuple[str, ...]
-    properties: Mapping[str, Any]
     score: float
     parts: Mapping[str, float]
     freshness: Freshness
@@ -86,11 +83,10 @@ class EmptyReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """Why there is no hit, and what to do. nearest_scope: an existing folder or file like the one asked for, or ""."""
+    """Why there is no hit, and what to do."""
 
     reason: EmptyReason
     message: str
-    nearest_scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +94,12 @@ class SearchAnswer:
     """Hits, best first, and what was searched.
 
     total_files, total_chunks: what the scope holds (a few seconds old at most). more: there are further hits behind
-    the last. best_score: of the surest hit, or where none is
-    relevant of the surest chunk that is not shown; 0 without one. degraded: which way of searching
-    was not used and why, "" if none. notes: what was cut or could not be checked. empty: set when there is no hit.
-    seconds: how long it took.
+    the last. best_score: of the surest hit, or where none is relevant of the surest chunk that is not shown; 0 without
+    one. degraded: which way of searching was not used and why, "" if none. notes: what was cut or could not be checked.
+    empty: set when there is no hit.
     """
 
     hits: tuple[Hit, ...]
-    k: int
     where: Where
     total_files: int
     total_chunks: int
@@ -114,4 +108,3 @@ class SearchAnswer:
     degraded: str = ""
     notes: tuple[str, ...] = ()
     empty: Empty | None = None
-    seconds: float = 0.0

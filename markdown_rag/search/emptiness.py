@@ -22,7 +22,7 @@ def explain(snapshot: Snapshot, where: Where, argument: str = "scope_path") -> E
     if not files and where.scope and not snapshot.select(Where(scope=where.scope)):
         nearest = nearest_scope(snapshot, where.scope)
         hint = f"The nearest indexed one is {nearest!r}." if nearest else f"Leave {argument} empty for everything."
-        return Empty(EmptyReason.UNKNOWN_SCOPE, f"No indexed file lies in scope {where.scope!r}. {hint}", nearest)
+        return Empty(EmptyReason.UNKNOWN_SCOPE, f"No indexed file lies in scope {where.scope!r}. {hint}")
     if not files:
         return Empty(EmptyReason.NO_MATCH, "No indexed file meets all the filters. Leave one out.")
     chunks = sum(entry.chunk_count for entry in files)

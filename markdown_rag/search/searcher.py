@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from markdown_rag.clock import Clock
 from markdown_rag.errors import InputError
 from markdown_rag.search import emptiness
 from markdown_rag.search.answer import Empty, Hit, Mode, SearchAnswer, SearchRequest
@@ -47,7 +46,6 @@ class Searcher:
         *,
         roots: Roots,
         policy: SearchPolicy,
-        clock: Clock,
         reranker: Reranker | None = None,
     ) -> None:
         self._store = store
@@ -55,7 +53,6 @@ class Searcher:
         self._catalog = catalog
         self._roots = roots
         self._policy = policy
-        self._clock = clock
         self._reranker = reranker
         self._scale = dense_scale(store.model)
         self._pool = ThreadPoolExecutor(policy.threads, thread_name_prefix="search")
@@ -65,7 +62,6 @@ class Searcher:
 
         Raises InputError; StoreError where the store fails; EmbeddingError where keywords cannot stand in.
         """
-        started = self._clock.monotonic()
         if request.k < 1:
             raise InputError(f"k must be from 1 to {MAX_K}, not {request.k}.", "Leave it out for 5.")
         policy = self._policy_of(request)
@@ -89,7 +85,6 @@ class Searcher:
         files, chunks = snapshot.totals(request.where)
         return SearchAnswer(
             hits=hits,
-            k=k,
             where=request.where,
             total_files=files,
             total_chunks=chunks,
@@ -98,7 +93,6 @@ class Searcher:
             degraded=next((one.legs.degraded for one in collectors if one.legs.degraded), ""),
             notes=tuple(_notes(request.k, query, hits, note)),
             empty=None if hits else _empty(found, snapshot, request.where, best),
-            seconds=self._clock.monotonic() - started,
         )
 
     def _collector(self, query: Query, request: SearchRequest, policy: SearchPolicy, places: Places) -> Collector:

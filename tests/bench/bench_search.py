@@ -60,7 +60,7 @@ def fill(store: Store, rows: int) -> list[str]:
 def measure(store: Store, questions: list[str], root: Path) -> dict[str, float]:
     """Medians of both ways, in milliseconds."""
     vectors, clock = Vectors(), SystemClock()
-    searcher = Searcher(store, vectors, Catalog(store, clock), roots=lambda _: root, policy=SearchPolicy(), clock=clock)
+    searcher = Searcher(store, vectors, Catalog(store, clock), roots=lambda _: root, policy=SearchPolicy())
 
     def raw(question: str) -> None:
         store.dense(vectors.query(question), 100)

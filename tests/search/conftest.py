@@ -65,7 +65,6 @@ class Library:
             self.catalog,
             roots=self.roots.get,
             policy=policy,
-            clock=self.clock,
         )
 
     def records(

@@ -35,7 +35,6 @@ def searcher(library, model: ByLength, **policy: float) -> Searcher:
         library.catalog,
         roots=library.roots.get,
         policy=SearchPolicy(**policy),
-        clock=library.clock,
         reranker=model,
     )
 
