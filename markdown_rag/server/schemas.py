@@ -128,7 +128,7 @@ HIT = _object(
         "heading": _text("Headings above the answering line, outermost first."),
         "lines": _text("First and last line of the excerpt, as in an editor."),
         "chunk_lines": _text("First and last line of the whole passage, with explain."),
-        "score": _number("0 to 1, comparable between queries."),
+        "score": _number("0 to 1: how sure this passage is by itself, comparable between queries. It does not order the hits."),
         "moved_from": _text("The lines the excerpt stood at when it was indexed, if it stands at others now."),
         "freshness": _text("fresh, moved (the text stands at these lines now), changed, deleted, remote."),
         "tags": _list({"type": "string"}, "Front matter and inline tags."),
