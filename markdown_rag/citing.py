@@ -51,7 +51,7 @@ def search_answer(
     }
     notes = [answer.empty.message] if answer.empty else []
     notes += [note for note in (answer.degraded, *answer.notes) if note]
-    notes += [_under_way(job, elsewhere=not searched.ids) for job in active[:1]]
+    notes += [under_way(job, elsewhere=not searched.ids) for job in active[:1]]
     if notes:
         found["note"] = " ".join(notes)
     if answer.degraded:
@@ -69,16 +69,16 @@ def marked(found: Json, degraded: str) -> Json:
     return {**found, **said}
 
 
-def _under_way(job: Job, *, elsewhere: bool) -> str:
+def under_way(job: Job, *, elsewhere: bool = False) -> str:
     """What a job that runs meanwhile means for an answer. elsewhere: its folder is not what was asked about by name."""
     which = f"Index job {job.id}"
     which += f" of {printable(str(job.request.scope.absolute))}" if elsewhere else ""
     if job.status is Status.QUEUED:
-        return f"{which} is queued; what is there already was searched."
+        return f"{which} is queued; the answer is of what is there already."
     progress = job.progress
     done = f"{progress.processed_files} of {progress.total_files} files done, {progress.percent:g} %"
     share = done if progress.total_files else "started"
-    return f"{which} is under way ({share}); what is there already was searched."
+    return f"{which} is under way ({share}); the answer is of what is there already."
 
 
 def hit_answer(hit: Hit, *, explain: bool = False) -> Json:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markdown_rag.citing import NAMES, without_blanks
+from markdown_rag.citing import NAMES, under_way, without_blanks
 from markdown_rag.clock import iso
 from markdown_rag.facade import Json
+from markdown_rag.jobs.job import Job
 from markdown_rag.workspaces import Searched
 
 if TYPE_CHECKING:
@@ -19,30 +20,30 @@ if TYPE_CHECKING:
 
 def list_answer(
     page: Page,
-    folder: str,
     searched: Searched,
     skipped: Mapping[str, Any],
     root: Path | None,
     *,
+    active: Sequence[Job] = (),
     vocabulary: Vocabulary | None = None,
 ) -> Json:
     """A page of a folder, and what the latest run left out of the workspace. vocabulary: what can be filtered by.
 
-    root: of the workspace on this machine; each file is looked for there.
+    root: of the workspace on this machine; each file is looked for there. active: jobs that index it at this moment.
     """
     documents = [_document(entry, root) for entry in page.files]
     shown: Json = {
         "searched": searched.label,
-        "path": folder,
+        "path": page.folder,
         "files": page.total_files,
         "chunks": page.total_chunks,
         "vocabulary": _words(vocabulary) if vocabulary else {},
         "folders": [{"path": each.path, "files": each.files, "chunks": each.chunks} for each in page.folders],
         "documents": documents,
-        "skipped": _skipped(skipped, folder),
+        "skipped": _skipped(skipped, page.folder),
         "after": page.after,
     }
-    notes = []
+    notes = [under_way(job) for job in active[:1]]
     if gone := sum("freshness" in each for each in documents):
         notes.append(f"Deleted from disk since they were indexed: {gone}; index_documents takes them out.")
     if page.after:

@@ -92,14 +92,15 @@ class Questions:
     def search(self, call: SearchCall) -> Json:
         """Ranked, bounded, cited passages."""
         from markdown_rag.search.answer import Mode, SearchRequest
-        from markdown_rag.search.selection import explain_nothing
+        from markdown_rag.search.selection import explain_nothing, names_files_alone
 
         answering = self._answering(call.workspace)
         reading = answering.reading
         asked = self._asked(reading, call, call.scope_path)
         if call.max_tokens:
             budget(call.max_tokens)  # refused before anything is asked of the model
-        per_file = 0 if call.every_passage else self._settings.dedup_max_per_file
+        every = call.every_passage or names_files_alone(asked.everything, asked.selection, asked.snapshot)
+        per_file = 0 if every else self._settings.dedup_max_per_file
         request = SearchRequest(call.query, call.k, asked.where, per_file, Mode(call.mode), call.diverse)
         answer = reading.searcher.search(request)
         if answer.empty and (reason := explain_nothing(asked.selection, asked.snapshot.select(asked.everything))):
@@ -240,7 +241,8 @@ class Questions:
         is_start = not (asked.everything.scope or call.after) and asked.selection.is_empty
         skipped = self._parts.workspaces.skipped(workspace)
         words = vocabulary(entries) if is_start else None
-        found = list_answer(page, asked.everything.scope, asked.searched, skipped, root, vocabulary=words)
+        active = self._jobs_of(asked.searched)
+        found = list_answer(page, asked.searched, skipped, root, active=active, vocabulary=words)
         return noted(noted(found, "" if entries else self._why_empty(asked)), said)
 
     def _asked(

@@ -28,9 +28,11 @@ class Folder:
 class Page:
     """A page of a folder.
 
-    total_files: in it, however deep. listed: those that all pages name. after: the path to go on from, "" at the end.
+    folder: the one it is of. total_files: in it, however deep. listed: those that all pages name. after: the path to go
+    on from, "" at the end.
     """
 
+    folder: str
     folders: tuple[Folder, ...]
     files: tuple[FileEntry, ...]
     total_files: int
@@ -50,9 +52,14 @@ def page_of(
 ) -> Page:
     """A page of a folder of one workspace.
 
-    recursive: files of subfolders too. fits: whether one more file has room in the answer.
+    recursive: files of subfolders too. fits: whether one more file has room in the answer. A folder that holds nothing
+    but another one is passed by.
     """
     inside = [entry for entry in entries if is_within(entry.path, folder)]
+    folders = () if recursive or after else _folders(inside, folder)
+    while len(folders) == 1 and folders[0].files == len(inside):
+        folder = folders[0].path
+        folders = _folders(inside, folder)
     mine = sorted((e for e in inside if recursive or _parent(e.path, folder) == folder), key=_path)
     left = [entry for entry in mine if entry.path > after]
     shown: list[FileEntry] = []
@@ -60,9 +67,8 @@ def page_of(
         if shown and not fits(entry):
             break
         shown.append(entry)
-    folders = () if recursive or after else _folders(inside, folder)
     more = shown[-1].path if len(shown) < len(left) else ""
-    return Page(folders, tuple(shown), len(inside), sum(e.chunk_count for e in inside), len(mine), more)
+    return Page(folder, folders, tuple(shown), len(inside), sum(e.chunk_count for e in inside), len(mine), more)
 
 
 def room(max_tokens: int) -> Callable[[FileEntry], bool]:

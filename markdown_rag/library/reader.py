@@ -98,12 +98,25 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Where a passage stands now. shift: how many lines further down than when it was indexed, where that is known."""
+    """Where a passage stands now. shift: how many lines further down than when it was indexed, where that is known.
+
+    within: the passage itself, where the portion is the section round it.
+    """
 
     portion: Portion
     freshness: Freshness
     shift: int = 0
     note: str = ""
+    within: Portion | None = None
+
+    def fitting(self, text: Text, max_tokens: int) -> _Found:
+        """Without the beginning of a section that would leave no room for the passage."""
+        inside = self.within
+        if inside is None or portions.fitting(text.text, self.portion, max_tokens).end >= inside.end:
+            return self
+        line = text.line(self.portion.start)
+        note = f"The section begins at line {line} and is longer than max_tokens; shown from the passage on."
+        return replace(self, portion=Portion(inside.start, self.portion.end), note=f"{self.note} {note}".strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +132,10 @@ class Reader:
         opened = self._open(request.entry, root)
         if opened is None:
             return ReadAnswer(request.entry, "", Freshness.DELETED, stale=True, notes=(_GONE,))
-        found = self._find(request, opened)
+        max_tokens = min(max(request.max_tokens, MIN_TOKENS), MAX_TOKENS)
+        found = self._find(request, opened).fitting(opened.text, max_tokens)
         text, whole = opened.text, found.portion
-        shown = portions.fitting(text.text, whole, min(max(request.max_tokens, MIN_TOKENS), MAX_TOKENS))
+        shown = portions.fitting(text.text, whole, max_tokens)
         body = text.text[shown.start : shown.end]
         lines = text.line(shown.start), text.line(max(shown.start, shown.end - 1))
         cut = shown.end < whole.end
@@ -192,8 +206,9 @@ class Reader:
             return _Found(_continued(request.continuation, opened, request.entry), opened.freshness)
         if request.passage:
             found = self._passage(request, request.passage, opened)
-            portion = portions.section_at(text, found.portion.start) if request.section else found.portion
-            return replace(found, portion=portion)
+            if not request.section:
+                return found
+            return replace(found, portion=portions.section_at(text, found.portion.start), within=found.portion)
         if request.heading:
             return _Found(portions.by_heading(text, request.heading), opened.freshness)
         if request.lines:

@@ -9,6 +9,8 @@ from markdown_rag.search.answer import Empty, EmptyReason
 from markdown_rag.search.catalog import Snapshot
 from markdown_rag.store.base import Where
 
+_STALE = "What was written since the last index run is not seen: index_documents, or wait_for_fresh=true."
+
 
 def explain(snapshot: Snapshot, where: Where, argument: str = "scope_path") -> Empty:
     """The reason for an empty answer to a search of where. argument: what names the scope."""
@@ -28,7 +30,7 @@ def explain(snapshot: Snapshot, where: Where, argument: str = "scope_path") -> E
     chunks = sum(entry.chunk_count for entry in files)
     return Empty(
         EmptyReason.NO_MATCH,
-        f"No match among {chunks:,} chunks of {len(files):,} files. Try other words, or a wider scope.",
+        f"No match among {chunks:,} chunks of {len(files):,} files. Try other words, or a wider scope. {_STALE}",
     )
 
 
@@ -38,7 +40,7 @@ def nothing_relevant(snapshot: Snapshot, where: Where, best_score: float) -> Emp
     return Empty(
         EmptyReason.NOTHING_RELEVANT,
         f"Nothing relevant among {chunks:,} chunks: the surest one scores {best_score:.2f} of 1 and none stands out. "
-        "Ask in other words or by an exact name, or search elsewhere.",
+        f"Ask in other words or by an exact name, or search elsewhere. {_STALE}",
     )
 
 

@@ -18,6 +18,7 @@ from markdown_rag.search.policy import SearchPolicy
 from markdown_rag.search.query import Query
 from markdown_rag.store.base import Match
 
+_DOTTED = re.compile(r"[\w-]+(?:\.[\w-]+)+")
 _FEW_TOKENS = 12  # up to so many are looked for one by one, in a third of the time of taking a text apart
 
 
@@ -102,8 +103,20 @@ def as_written(names: Sequence[str], match: Match) -> float:
     Tokens alone do not tell ``--pattern`` from the word, nor ``a.b`` from a longer name that begins with it.
     """
     text = f"{match.title}\n{match.path}\n{match.text}".casefold()
-    found = sum(bool(re.search(rf"(?<!\w){re.escape(name.casefold())}(?!\w)", text)) for name in names)
-    return found / len(names) if names else 0.0
+    return sum(_as_written(name.casefold(), text) for name in names) / len(names) if names else 0.0
+
+
+def _as_written(name: str, text: str) -> float:
+    """1 where the text holds the name; of a dotted path the share of its longest end that the text holds.
+
+    What a page says of ``markup.goldmark.renderer.unsafe`` stands there as ``renderer.unsafe``.
+    """
+    parts = name.split(".") if _DOTTED.fullmatch(name) else [name]
+    for start in range(max(1, len(parts) - 1)):
+        end = ".".join(parts[start:])
+        if end in text and re.search(rf"(?<!\w){re.escape(end)}(?!\w)", text):
+            return (len(parts) - start) / len(parts)
+    return 0.0
 
 
 def score_chunks(query: Query, candidates: Sequence[Candidate], policy: SearchPolicy, spread: float) -> Scored:

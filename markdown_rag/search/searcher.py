@@ -23,7 +23,7 @@ from markdown_rag.search.legs import Legs, QueryVectors
 from markdown_rag.search.policy import MAX_K, SearchPolicy
 from markdown_rag.search.query import Query, prepare
 from markdown_rag.search.ranking import Placed
-from markdown_rag.search.relevance import dense_scale, relevance
+from markdown_rag.search.relevance import dense_scale, falling, relevance
 from markdown_rag.search.reranking import Reranker, reranked
 from markdown_rag.store.base import Store, Where
 
@@ -79,6 +79,9 @@ class Searcher:
             )
             for item in placed
         )
+        if not request.diverse:  # where hits stand by what they add
+            scores = falling(hit.score for hit in hits)
+            hits = tuple(replace(hit, score=score) for hit, score in zip(hits, scores, strict=True))
         best = max((hit.score for hit in hits), default=self._surest(found.passed_over))
         workspaces = request.where.workspaces
         snapshot = self._catalog.snapshot(workspaces) if hits else self._catalog.fresh(workspaces)

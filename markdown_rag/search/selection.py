@@ -59,6 +59,13 @@ class Selection:
 NOTHING_ASKED = Selection()
 
 
+def names_files_alone(where: Where, selection: Selection, snapshot: Snapshot) -> bool:
+    """Whether every place to search is a document: then who asks wants its passages, not the best one."""
+    files = {path for _, path in snapshot.files}
+    places = {where.scope, *(place.path for place in selection.within)} - {""}
+    return bool(places) and places <= files
+
+
 def select(
     tags: Iterable[str] = (),
     properties: Iterable[str] = (),

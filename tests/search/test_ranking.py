@@ -185,6 +185,19 @@ def test_an_exact_name_is_looked_for_as_written(match: Make, name: str, text: st
     assert ranking.as_written([name], match(text=text)) == share
 
 
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("set markup.goldmark.renderer.unsafe to true", 1.0),
+        ("renderer.unsafe: raw HTML", 0.5),
+        ("goldmark.renderer.unsafely", 0.0),
+        ("markup, goldmark and what is unsafe", 0.0),
+    ],
+)
+def test_of_a_dotted_name_its_longest_end_that_is_written_counts(match: Make, text: str, share: float) -> None:
+    assert ranking.as_written(["markup.goldmark.renderer.unsafe"], match(text=text)) == share
+
+
 def test_of_two_names_a_chunk_may_hold_one(match: Make) -> None:
     assert ranking.as_written(["--a1", "--b2"], match(text="only --b2 here")) == 0.5
     assert ranking.as_written([], match(text="anything")) == 0.0

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from markdown_rag.embeddings.local import DIMENSION, MODEL
-from markdown_rag.search.relevance import DenseScale, dense_scale, nothing_relevant, relevance
+from markdown_rag.search.relevance import DenseScale, dense_scale, falling, nothing_relevant, relevance
 from markdown_rag.store.base import Model
 
 SCALE = DenseScale(low=0.1, high=0.6, spread=0.2, peak=0.1)
@@ -66,6 +66,11 @@ def test_nothing_is_relevant_where_words_are_not_trusted_and_no_chunk_stands_out
 ) -> None:
     assert nothing_relevant(trust, similarities, 0.3, SCALE, 0.2) is nothing
     assert not nothing_relevant(trust, similarities, 0.4, SCALE, 0.2)
+
+
+def test_no_hit_is_surer_than_the_one_above_it() -> None:
+    assert falling([0.7, 0.4, 0.9, 0.4, 0.1]) == [0.7, 0.4, 0.4, 0.4, 0.1]
+    assert falling([]) == []
 
 
 @pytest.mark.parametrize(("surest", "nothing"), [(0.0, True), (0.04, True), (0.06, False)])

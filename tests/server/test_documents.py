@@ -51,6 +51,39 @@ def test_a_vault_is_explored_from_its_folders_to_its_documents(talk: Any, vault:
     talk(conversation)
 
 
+def test_a_folder_that_holds_nothing_but_another_is_passed_by(talk: Any, tmp_path: Path) -> None:
+    root = tmp_path / "site"
+    for name in ("one/a.md", "one/b.md", "two/c.md"):
+        write(root / "content" / "en" / name, f"# {name}\n\nThe words of {name}.\n")
+
+    async def conversation(agent: Any) -> None:
+        await agent.index(root)
+        found, _, _ = await agent.ask("list_documents", workspace=str(root))
+        assert found["path"] == "content/en"
+        assert [each["path"] for each in found["folders"]] == ["content/en/one", "content/en/two"]
+        assert found["files"] == 3
+
+    talk(conversation)
+
+
+def test_a_search_in_one_document_gives_its_passages(talk: Any, vault: Path) -> None:
+    sections = "".join(
+        f"## Valve {n}\n\n{'Every valve is opened slowly and closed at night. ' * 30}\n\n" for n in range(6)
+    )
+    write(vault / "valves.md", f"# Valves\n\n{sections}")
+
+    async def conversation(agent: Any) -> None:
+        await agent.index(vault)
+        everywhere, _, _ = await agent.ask("search_documents", query="when is a valve closed?")
+        assert [Path(hit["path"]).name for hit in everywhere["hits"]].count("valves.md") == 1
+        inside, _, _ = await agent.ask("search_documents", query="when is a valve closed?", scope_path=["valves.md"])
+        assert len({hit["lines"] for hit in inside["hits"]}) == 5
+        scores = [hit["score"] for hit in inside["hits"]]
+        assert scores == sorted(scores, reverse=True)
+
+    talk(conversation)
+
+
 def test_a_list_of_the_root_says_what_can_be_filtered_by(talk: Any, vault: Path) -> None:
     for number in range(40):
         head = (

@@ -60,6 +60,22 @@ def test_a_hit_is_read_by_its_id_with_neighbours_and_as_a_whole_section(talk: An
     talk(conversation)
 
 
+def test_a_section_that_is_too_long_is_shown_from_the_passage_that_was_asked_for(talk: Any, vault: Path) -> None:
+    parts = "".join(f"Sentence {n} of the section is about nothing at all. " * 20 + "\n\n" for n in range(12))
+    write(vault / "wide.md", f"# Wide\n\n## One section\n\n{parts}The zanzibar clause stands at its end.\n")
+
+    async def conversation(agent: Any) -> None:
+        await agent.index(vault)
+        hit = await agent.hit("zanzibar clause")
+        whole = await agent.read(id=hit["id"], section=True)
+        assert whole["text"].startswith("## One section")
+        short = await agent.read(id=hit["id"], section=True, max_tokens=400)
+        assert "zanzibar" in short["text"]
+        assert "The section begins at line 3" in short["note"]
+
+    talk(conversation)
+
+
 def test_a_part_is_read_by_lines_heading_path_anchor_or_block(talk: Any, vault: Path) -> None:
     text = "---\ntitle: Keys\n---\n# Keys\n\nTop.\n\n## Rotate\n\nFirst step.\n\nLast step. ^end\n\n"
     text += "## Store\n\n### Rotate\n\nDeep.\n"
