@@ -11,11 +11,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from markdown_rag.errors import StartError, StoreFormatError, StoreUnavailable
+from markdown_rag.errors import StartError, StoreError, StoreFormatError, StoreUnavailable
 from markdown_rag.paths import make_private
 from markdown_rag.processes.endpoint import Connection, find
 from markdown_rag.processes.starting import START_SECONDS, Program, find_or_start
 from markdown_rag.store.endpoint import ENDPOINT_FILE, KIND
+from markdown_rag.store.failures import disk_failure
 
 _LOCK_FILE = "engine.lock"
 _LOG_FILE = "engine.log"
@@ -66,13 +67,15 @@ def connect_engine(
     """
     deadline = time.monotonic() + seconds
     found = find(data_dir / ENDPOINT_FILE, KIND)
-    if found is None:
+    while found is None:
         log_dir = log_dir or data_dir.parent
         _prepare(data_dir, log_dir)
         try:
             found = find_or_start(_program(data_dir, log_dir, loopback=loopback), deadline)
         except StartError as error:
-            raise StoreUnavailable(error.message, error.next_step) from error
+            if data_dir.exists() or time.monotonic() > deadline:  # else it was removed between two steps
+                words = StoreUnavailable(error.message, error.next_step)
+                raise disk_failure(error.message, str(data_dir)) or words from error
     return EngineConnection(found)
 
 
@@ -107,8 +110,8 @@ def _prepare(data_dir: Path, log_dir: Path) -> None:
         raise _unwritable(data_dir, PermissionError("permission denied"))
 
 
-def _unwritable(data_dir: Path, error: OSError) -> StoreUnavailable:
-    return StoreUnavailable(
+def _unwritable(data_dir: Path, error: OSError) -> StoreError:
+    return disk_failure(str(error), str(data_dir)) or StoreUnavailable(
         f"The index directory {data_dir} cannot be written: {error.strerror or error}.",
         "Give your user write access to it, or set MILVUS_ADDRESS or MARKDOWN_RAG_CACHE_DIR to another place.",
     )

@@ -1,0 +1,121 @@
+"""The library's database and collections, kept true to the disk below them, whatever becomes of that.
+
+- A directory that was taken away (removed, moved, replaced) is never written again, nor is a new one of its name.
+- What is left of a collection without its schema is no collection: nothing can be read from it, and it is in nobody's
+  way.
+- A write that the disk refuses takes back nothing that was acknowledged: rows stay in memory and in the log until they
+  are in files, and nothing is appended to a log whose last entry is torn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import errno
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger("markdown_rag.engine")
+
+
+def database_class(data_dir: Path) -> type:
+    """The library's database, which knows whether the directory at this path is still the one it has opened."""
+    from milvus_lite import db  # noqa: PLC0415 - here and below: the engine's process only
+
+    class KeptDatabase(db.MilvusLite):  # type: ignore[misc]
+        def __init__(self, folder: str) -> None:
+            self._leaving: set[str] = set()  # collections that are being dropped
+            super().__init__(folder)
+
+        def is_whole(self) -> bool:
+            """Whether the lock and the schema of every open collection are where they were."""
+            try:
+                if not os.path.samestat(os.fstat(self._lock_fd), os.stat(data_dir / db.LOCK_FILENAME)):
+                    return False
+                open_now = [key for key in list(self._collections) if key[1] not in self._leaving]
+                for database, name in open_now:
+                    os.stat(os.path.join(self._collection_dir(name, database), db.SCHEMA_FILENAME))
+            except (OSError, TypeError):  # TypeError: the lock was given back
+                return False
+            return True
+
+        def create_collection(self, name: str, *arguments: Any, **options: Any) -> Any:
+            remains = self._collection_dir(name, options.get("database_name", db.DEFAULT_DATABASE_NAME))
+            if _is_directory(remains) and not os.path.exists(os.path.join(remains, db.SCHEMA_FILENAME)):
+                log.warning("removing what is left of the collection %s, which has no schema", name)
+                shutil.rmtree(remains)
+            return super().create_collection(name, *arguments, **options)
+
+        def drop_collection(self, name: str, *arguments: Any, **options: Any) -> None:
+            self._leaving.add(name)
+            try:
+                super().drop_collection(name, *arguments, **options)
+            finally:
+                self._leaving.discard(name)
+
+        def close(self) -> None:
+            if self.is_whole():
+                super().close()
+
+    return KeptDatabase
+
+
+def _is_directory(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def collection_class(is_whole: Callable[[], bool]) -> type:
+    """The library's collection, which writes only while is_whole says so and survives a disk that refuses."""
+    from milvus_lite.engine.collection import Collection  # noqa: PLC0415
+    from milvus_lite.storage.wal import WAL  # noqa: PLC0415
+
+    class KeptCollection(Collection):  # type: ignore[misc]
+        _wal: Any
+        _memtable: Any
+
+        def _apply(self, operation: Any) -> None:
+            try:
+                super()._apply(operation)
+            except OSError:
+                if is_whole():
+                    self._leave_torn_log()
+                raise
+
+        def _leave_torn_log(self) -> None:
+            """Go on in a new log: recovery reads a log up to its first torn entry."""
+            torn = self._wal
+            self._recovered_wal_bytes += torn.size_bytes
+            self._wal = WAL(torn.wal_dir, torn._wal_data_schema, torn._wal_delta_schema, torn.number + 1)  # noqa: SLF001
+            for sink in (torn._data_sink, torn._delta_sink):  # noqa: SLF001
+                if sink is not None:
+                    with contextlib.suppress(OSError):
+                        sink.close()
+
+        def _trigger_flush(self) -> None:
+            if not is_whole():
+                raise FileNotFoundError(errno.ENOENT, "the database was taken away", self._data_dir)
+            with self._maintenance_lock:
+                # The library lets go of rows and log before they are in files, and of the log for good at the next
+                # flush: rows that it could not write would be gone from reads at once, and from the disk then.
+                rows, written, manifest = self._memtable, self._wal, self._manifest
+                files = {**vars(manifest), "_partitions": copy.deepcopy(manifest._partitions)}  # noqa: SLF001
+                try:
+                    super()._trigger_flush()
+                except OSError:
+                    if manifest.version == files["_version"]:
+                        self._memtable, self._wal = rows, written
+                        manifest.__dict__.update(files)
+                        raise
+                    log.warning("rows are in files, and the log of them could not be removed", exc_info=True)
+                    self._refresh_segment_cache()
+                    self._schedule_bg_maintenance()
+
+        def _bg_compact_and_index(self) -> None:
+            if is_whole():
+                super()._bg_compact_and_index()
+
+    return KeptCollection
