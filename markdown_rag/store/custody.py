@@ -90,10 +90,7 @@ def collection_class(is_whole: Callable[[], bool]) -> type:
             torn = self._wal
             self._recovered_wal_bytes += torn.size_bytes
             self._wal = WAL(torn.wal_dir, torn._wal_data_schema, torn._wal_delta_schema, torn.number + 1)  # noqa: SLF001
-            for sink in (torn._data_sink, torn._delta_sink):  # noqa: SLF001
-                if sink is not None:
-                    with contextlib.suppress(OSError):
-                        sink.close()
+            _let_go(torn)
 
         def _trigger_flush(self) -> None:
             if not is_whole():
@@ -114,8 +111,25 @@ def collection_class(is_whole: Callable[[], bool]) -> type:
                     self._refresh_segment_cache()
                     self._schedule_bg_maintenance()
 
+        def close(self) -> None:
+            try:
+                super().close()
+            except OSError:
+                _let_go(self._wal)
+                self._bg_closed = True
+                self._bg_executor.shutdown(wait=True)
+                raise
+
         def _bg_compact_and_index(self) -> None:
             if is_whole():
                 super()._bg_compact_and_index()
 
     return KeptCollection
+
+
+def _let_go(written: Any) -> None:
+    """Close the files of a log and leave them for recovery."""
+    for sink in (written._data_sink, written._delta_sink):  # noqa: SLF001
+        if sink is not None:
+            with contextlib.suppress(OSError):
+                sink.close()

@@ -13,6 +13,7 @@ What is stored is the library's own format, written by its own code: a stock Mil
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -27,6 +28,8 @@ from markdown_rag.store.living import Filter, Living
 if TYPE_CHECKING:
     from markdown_rag.store.gate import Activity, Gate
     from markdown_rag.store.rwlock import ReadersFirstLock
+
+log = logging.getLogger("markdown_rag.engine")
 
 SLICE = 100  # rows inserted in one turn
 WORKERS = 16
@@ -151,7 +154,10 @@ def _collection_class(kept: type, turns: ReadersFirstLock, activity: Activity) -
         def _flush_if_full(self) -> None:
             # A merge holds the library's lock: a flush would wait for it, and all searches for the flush.
             if self._memtable.size() >= activity.unflushed_limit() and not self._upkeep:
-                super().flush()
+                try:
+                    super().flush()
+                except OSError:  # what was written is in the log and stays readable; who asks for a flush is told
+                    log.warning("rows could not be written into files", exc_info=True)
 
         def flush(self) -> None:
             while True:
