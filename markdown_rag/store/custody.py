@@ -22,9 +22,11 @@ from typing import Any
 log = logging.getLogger("markdown_rag.engine")
 
 
-def database_class(data_dir: Path) -> type:
-    """The library's database, which knows whether the directory at this path is still the one it has opened."""
-    from milvus_lite import db  # noqa: PLC0415 - here and below: the engine's process only
+def database_class(db: Any, data_dir: Path) -> type:
+    """The library's database, which knows whether the directory at this path is still the one it has opened.
+
+    db: the library's module of it.
+    """
 
     class KeptDatabase(db.MilvusLite):  # type: ignore[misc]
         def __init__(self, folder: str) -> None:
@@ -68,12 +70,10 @@ def _is_directory(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
 
 
-def collection_class(is_whole: Callable[[], bool]) -> type:
+def collection_class(library_class: type, is_whole: Callable[[], bool]) -> type:
     """The library's collection, which writes only while is_whole says so and survives a disk that refuses."""
-    from milvus_lite.engine.collection import Collection  # noqa: PLC0415
-    from milvus_lite.storage.wal import WAL  # noqa: PLC0415
 
-    class KeptCollection(Collection):  # type: ignore[misc]
+    class KeptCollection(library_class):  # type: ignore[misc]
         _wal: Any
         _memtable: Any
 
@@ -89,7 +89,8 @@ def collection_class(is_whole: Callable[[], bool]) -> type:
             """Go on in a new log: recovery reads a log up to its first torn entry."""
             torn = self._wal
             self._recovered_wal_bytes += torn.size_bytes
-            self._wal = WAL(torn.wal_dir, torn._wal_data_schema, torn._wal_delta_schema, torn.number + 1)  # noqa: SLF001
+            schemas = torn._wal_data_schema, torn._wal_delta_schema  # noqa: SLF001
+            self._wal = type(torn)(torn.wal_dir, *schemas, torn.number + 1)
             _let_go(torn)
 
         def _trigger_flush(self) -> None:

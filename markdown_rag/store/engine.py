@@ -70,13 +70,13 @@ def open_database(data_dir: Path, turns: ReadersFirstLock, activity: Activity, r
 
     opening = threading.Lock()
 
-    class Database(custody.database_class(data_dir)):  # type: ignore[misc]
+    class Database(custody.database_class(db, data_dir)):  # type: ignore[misc]
         def get_collection(self, *arguments: Any, **options: Any) -> Any:
             with opening:  # two threads that open one collection would give it two logs
                 return super().get_collection(*arguments, **options)
 
     opened: list[Any] = []
-    kept = custody.collection_class(lambda: not opened or opened[0].is_whole())
+    kept = custody.collection_class(collection.Collection, lambda: not opened or opened[0].is_whole())
     db.Collection = _collection_class(kept, turns, activity)
     collection.MemTable = recovery.MemTable = _memory_class()
     collection.validate_record = _record_check()

@@ -100,9 +100,7 @@ def tells_the_truth(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize(
-    "at", [4, 7, *(pytest.param(at, marks=pytest.mark.slow) for at in (1, 2, 3, 5, 6))]
-)
+@pytest.mark.parametrize("at", [4, 7, *(pytest.param(at, marks=pytest.mark.slow) for at in (1, 2, 3, 5, 6))])
 def test_a_run_whose_index_is_deleted_meanwhile_stores_all_or_fails(
     bench: Bench, data_dir: Path, at: int, late: bool
 ) -> None:
