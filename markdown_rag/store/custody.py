@@ -77,6 +77,11 @@ def collection_class(library_class: type, is_whole: Callable[[], bool]) -> type:
         _wal: Any
         _memtable: Any
 
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            self._opening = True  # a log that is too long for a full disk is no reason not to read it
+            super().__init__(*arguments, **options)
+            self._opening = False
+
         def _apply(self, operation: Any) -> None:
             try:
                 super()._apply(operation)
@@ -102,13 +107,17 @@ def collection_class(library_class: type, is_whole: Callable[[], bool]) -> type:
                 rows, written, manifest = self._memtable, self._wal, self._manifest
                 files = {**vars(manifest), "_partitions": copy.deepcopy(manifest._partitions)}  # noqa: SLF001
                 try:
-                    super()._trigger_flush()
+                    try:
+                        super()._trigger_flush()
+                    finally:
+                        refused = manifest.version == files["_version"]  # it grows with every flush that is done
+                        if refused:
+                            self._memtable, self._wal = rows, written
+                            manifest.__dict__.update(files)
                 except OSError:
-                    if manifest.version == files["_version"]:
-                        self._memtable, self._wal = rows, written
-                        manifest.__dict__.update(files)
+                    if refused and not self._opening:
                         raise
-                    log.warning("rows are in files, and the log of them could not be removed", exc_info=True)
+                    log.warning("rows, or the removal of their log, wait for the next flush", exc_info=True)
                     self._refresh_segment_cache()
                     self._schedule_bg_maintenance()
 

@@ -6,8 +6,6 @@ status and details of the exception or of its cause.
 
 from __future__ import annotations
 
-import errno
-import os
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -19,6 +17,7 @@ from markdown_rag.errors import (
     StoreLimitError,
     StoreUnavailable,
 )
+from markdown_rag.store.disk import disk_failure
 
 
 class Kind(Enum):
@@ -92,36 +91,6 @@ _FOREIGN = "What answers at {address} is not Milvus, or does not know this reque
 TAKEN_AWAY = "the database was taken away"  # how the embedded engine says so
 
 
-def _errors(*numbers: int) -> tuple[str, ...]:
-    """How an OSError with one of these numbers reads, lowered, with its number or with the system's words alone."""
-    return tuple(words for number in numbers for words in (f"[errno {number}]", os.strerror(number).lower()))
-
-
-# What a disk says through the embedded engine.
-_DISK: tuple[Rule, ...] = (
-    Rule(
-        Kind.FINAL,
-        StoreUnavailable,
-        "The disk that holds {address} is full.",
-        "Free some space, then index again; what is stored stays stored.",
-        text=_errors(errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
-    ),
-    Rule(
-        Kind.FINAL,
-        StoreUnavailable,
-        "The disk that holds {address} can only be read.",
-        "Make it writable, or set MILVUS_ADDRESS or MARKDOWN_RAG_CACHE_DIR to another place; then index again.",
-        text=_errors(errno.EROFS),
-    ),
-    Rule(
-        Kind.FINAL,
-        StoreUnavailable,
-        "The disk that holds {address} reports an error while it is read or written.",
-        "Check the disk, then index again; what is stored stays stored.",
-        text=_errors(errno.EIO),
-    ),
-)
-
 # The first that fits is taken: the surest signs stand first.
 _RULES: tuple[Rule, ...] = (
     Rule(
@@ -131,7 +100,6 @@ _RULES: tuple[Rule, ...] = (
         "Index again.",
         details=(TAKEN_AWAY,),
     ),
-    *_DISK,
     Rule(
         Kind.FINAL,
         StoreAddressError,
@@ -273,13 +241,10 @@ def diagnose(seen: Symptoms, address: str, seconds: float) -> Failure:
     """The meaning of a failed call to the server at address, which was given seconds."""
     if seen.illegal_address:
         return Failure(Kind.FINAL, illegal_address(address))
+    full = disk_failure(seen.text, address)
+    if full is not None:
+        return Failure(Kind.FINAL, full)
     return next(rule for rule in _RULES if rule.found(seen)).failure(seen, address, seconds)
-
-
-def disk_failure(words: str, address: str) -> StoreError | None:
-    """What a disk's refusal means for the store at address; None where the words tell of something else."""
-    seen = Symptoms(words, 0, "")
-    return next((rule.failure(seen, address, 0.0).error for rule in _DISK if rule.found(seen)), None)
 
 
 def illegal_address(address: str) -> StoreAddressError:

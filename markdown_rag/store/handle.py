@@ -61,7 +61,9 @@ class Handle:
             if found.kind is Kind.MISSING:
                 return ""
             raise found.error
-        return str(found.get("properties", {}).get(schema.BIRTH, "of an earlier version"))
+        properties = found.get("properties")
+        known = properties if isinstance(properties, Mapping) else {}
+        return str(known.get(schema.BIRTH, "of an earlier version"))
 
     def open(self) -> bool:
         """Whether the collection is there; loads it the first time."""

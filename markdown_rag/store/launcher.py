@@ -11,12 +11,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from markdown_rag.errors import StartError, StoreError, StoreFormatError, StoreUnavailable
+from markdown_rag.errors import StartError, StoreFormatError, StoreUnavailable
 from markdown_rag.paths import make_private
 from markdown_rag.processes.endpoint import Connection, find
 from markdown_rag.processes.starting import START_SECONDS, Program, find_or_start
+from markdown_rag.store.disk import disk_failure
 from markdown_rag.store.endpoint import ENDPOINT_FILE, KIND
-from markdown_rag.store.failures import disk_failure
 
 _LOCK_FILE = "engine.lock"
 _LOG_FILE = "engine.log"
@@ -110,7 +110,7 @@ def _prepare(data_dir: Path, log_dir: Path) -> None:
         raise _unwritable(data_dir, PermissionError("permission denied"))
 
 
-def _unwritable(data_dir: Path, error: OSError) -> StoreError:
+def _unwritable(data_dir: Path, error: OSError) -> StoreUnavailable:
     return disk_failure(str(error), str(data_dir)) or StoreUnavailable(
         f"The index directory {data_dir} cannot be written: {error.strerror or error}.",
         "Give your user write access to it, or set MILVUS_ADDRESS or MARKDOWN_RAG_CACHE_DIR to another place.",

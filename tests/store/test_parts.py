@@ -23,7 +23,8 @@ from markdown_rag.errors import (
     StoreUnavailable,
 )
 from markdown_rag.store import schema
-from markdown_rag.store.failures import TAKEN_AWAY, Kind, Symptoms, diagnose, disk_failure
+from markdown_rag.store.disk import disk_failure
+from markdown_rag.store.failures import TAKEN_AWAY, Kind, Symptoms, diagnose
 from markdown_rag.store.milvus import target_of
 from markdown_rag.store.postings import Postings, best
 from markdown_rag.store.rwlock import ReadersFirstLock
