@@ -13,9 +13,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 from markdown_rag.clock import Clock, StopSignal
 from markdown_rag.embeddings.service import Embeddings
+from markdown_rag.errors import StoreUnavailable
 from markdown_rag.indexing.delta import is_suspicious, lost, refuse_deletions
 from markdown_rag.indexing.ignore import ScanPolicy
 from markdown_rag.indexing.lending import lend
@@ -89,37 +91,85 @@ class Indexer:
 
         force: write every file of the scope again. use_cache False: pay for every vector again. verify: hash every
         file, trust no stat. confirm_deletions: go on where most files are gone.
-        Raises WorkspaceError (no such root), GuardError, EmbeddingError, StoreError, Cancelled; what is stored stays.
+        A collection that is removed meanwhile is filled anew. Raises WorkspaceError (no such root), GuardError,
+        EmbeddingError, StoreError, Cancelled; what is stored stays.
         """
+        begun = self._clock.monotonic()
+        once = partial(
+            self._run_once,
+            canonical(scope),
+            chunking,
+            scanning,
+            force=force,
+            use_cache=use_cache,
+            verify=verify,
+            confirm_deletions=confirm_deletions,
+            progress=progress,
+            stop=stop,
+        )
+        report = once() or once()
+        if report is None:
+            raise StoreUnavailable("The index was removed twice while it was written.", "Index again.")
+        report.seconds["total"] = round(self._clock.monotonic() - begun, 4)
+        progress.phase = Phase.DONE
+        return report
+
+    def _run_once(
+        self,
+        scope: Scope,
+        chunking: ChunkPolicy,
+        scanning: ScanPolicy,
+        *,
+        force: bool,
+        use_cache: bool,
+        verify: bool,
+        confirm_deletions: bool,
+        progress: Progress,
+        stop: StopSignal,
+    ) -> Report | None:
+        """A run over one collection; None if that was removed before the end, and the rows with it."""
         started = self._clock.monotonic()
         progress.phase = Phase.SCAN
         progress.note = "waiting for the store"
         self._store.ensure()
+        collection = self._store.identity()
         progress.note = ""
-        found = survey(
-            canonical(scope),
-            scanning,
-            chunking.fingerprint,
-            stop,
-            store=self._store,
-            cache=self._cache,
-            force=force,
-            verify=verify,
-        )
-        context = Context(progress, stop, self._clock)
-        with self._underway.run() as mark:
-            run = Run(found, chunking.fingerprint, context, mark)
-            _begin(run)
-            if not confirm_deletions:
-                self._guard(run)
-            remains = self._writer.look_for_remains(run)
-            context.seconds["delta_scan"] = self._clock.monotonic() - started
-            self._write_files(run, chunking, use_cache=use_cache)
-            self._finish(run, remains)
-        run.context.seconds["total"] = self._clock.monotonic() - started
-        run.report.seconds = {name: round(value, 4) for name, value in run.context.seconds.items()}
-        progress.phase = Phase.DONE
+        try:
+            found = survey(
+                scope,
+                scanning,
+                chunking.fingerprint,
+                stop,
+                store=self._store,
+                cache=self._cache,
+                force=force,
+                verify=verify,
+            )
+            context = Context(progress, stop, self._clock)
+            with self._underway.run() as mark:
+                run = Run(found, chunking.fingerprint, context, mark)
+                _begin(run)
+                if not confirm_deletions:
+                    self._guard(run)
+                remains = self._writer.look_for_remains(run)
+                context.seconds["delta_scan"] = self._clock.monotonic() - started
+                self._write_files(run, chunking, use_cache=use_cache)
+                self._finish(run, remains)
+        except StoreUnavailable:
+            if self._is_still(collection):
+                raise
+            return None
+        if self._store.identity() != collection:
+            return None
+        run.report.seconds = {name: round(value, 4) for name, value in context.seconds.items()}
         return run.report
+
+    def _is_still(self, collection: str) -> bool:
+        """Whether the collection is the one of that identity, as far as the store answers."""
+        try:
+            return self._store.identity() == collection
+        except StoreUnavailable:
+            return True
 
     def clear(self, workspace: str, store: Store | None = None) -> int:
         """Remove every row of a workspace and what is remembered of it; the number of rows. store: another one."""
@@ -210,5 +260,7 @@ def _begin(run: Run) -> None:
     for problem in (*scan.problems, *delta.skipped):
         run.report.add_problem(problem)
     run.report.unchanged = len(delta.unchanged) + len(delta.skipped)
-    run.context.progress.total_files = len(scan.files)
-    run.context.progress.unchanged_files = run.context.progress.processed_files = run.report.unchanged
+    progress = run.context.progress
+    progress.total_files = len(scan.files)
+    progress.unchanged_files = progress.processed_files = run.report.unchanged
+    progress.total_chunks = progress.processed_chunks = progress.chunked_files = 0  # of a run that starts over

@@ -125,8 +125,9 @@ class JobQueue:
         return JobStatus(self._worker.freshest(job), tuple(active), now)
 
     def active(self) -> list[Job]:
-        """The queued and running jobs of all processes, in order of acceptance."""
-        return [self._worker.freshest(job) for job in self._ledger.active()]
+        """The queued and running jobs of all processes, in order of acceptance; none that status calls ended."""
+        jobs = map(self._worker.freshest, self._ledger.active())
+        return [job for job in jobs if not job.status.ended]
 
     def cancel(self, job_id: str = "", is_mine: Callable[[Job], bool] = _anybodys) -> Cancellation:
         """Stop a job of any process. Raises JobError if there is no such job.

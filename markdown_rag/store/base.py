@@ -215,6 +215,10 @@ class Store(Protocol):
         """Create the collection if it is missing and load it; StoreMismatch if it means something else."""
         ...
 
+    def identity(self) -> str:
+        """What tells this collection from one that is made anew under its name; "" while there is none."""
+        ...
+
     def insert(self, records: Sequence[Record]) -> None:
         """Store rows, in the given order; on return all are acknowledged and visible to readers.
 

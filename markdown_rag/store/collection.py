@@ -70,6 +70,10 @@ class MilvusStore:
         """Create the collection if it is missing and load it; StoreMismatch if it means something else."""
         self._handle.ensure()
 
+    def identity(self) -> str:
+        """What tells this collection from one that is made anew under its name; "" while there is none."""
+        return self._handle.identity()
+
     def insert(self, records: Sequence[Record]) -> None:
         """Store rows in the given order, in requests bounded by rows and bytes."""
         sized = [conversion.to_row(record, self._model.dimension) for record in records]

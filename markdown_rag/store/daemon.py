@@ -2,13 +2,15 @@
 
 The database (engine.py) behind gRPC on a private unix socket, or on the loopback interface where sockets cannot be
 used: one process a data directory, shared by every process that uses it. It ends on SIGTERM and soon after its last
-client has gone, and closes the database either way. It reports its process id, then readiness or why it cannot serve,
-as lines of JSON on the file descriptor given by ``--ready-fd``.
+client has gone, and closes the database either way; at once, and without writing anything, when the directory was taken
+away. It works from inside the directory, from where a removed one cannot be made again. It reports its process id, then
+readiness or why it cannot serve, as lines of JSON on the file descriptor given by ``--ready-fd``.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import secrets
@@ -28,8 +30,11 @@ from markdown_rag.store.gate import Activity, Changes, Gate
 from markdown_rag.store.rwlock import ReadersFirstLock
 
 CLOSE_SECONDS = 2.5  # then the process ends without merging on: the write-ahead log keeps every row
+_LOST_SECONDS = 0.5  # where there is nothing left to close
+_ANSWER_SECONDS = 1.0  # for calls under way
 LINGER_SECONDS = 2.0  # after the last client; with the closing of the database well under 5 s
 _LOOK_SECONDS = 1.0  # between looks at the endpoint file
+_HERE = Path()
 
 log = logging.getLogger("markdown_rag.engine")
 
@@ -38,12 +43,11 @@ class Engine:
     """One data directory, opened and served."""
 
     def __init__(self, data_dir: Path, *, loopback: bool = False) -> None:
-        """Open the directory (raises milvus_lite's errors and OSError) and start to answer."""
-        self._data_dir = data_dir
+        """Open the current directory, which data_dir names, and start to answer. The library's errors and OSError."""
         self._leave = threading.Event()
         self._turns = ReadersFirstLock()
         self._activity = Activity()
-        self._database = open_database(data_dir, self._turns, self._activity)
+        self._database = open_database(data_dir, self._turns, self._activity, reach=_HERE)
         self._changes = Changes(data_dir)
         token = secrets.token_hex(16)
         base = None if loopback else sockets.socket_base(data_dir)
@@ -60,10 +64,11 @@ class Engine:
         self._presence = Presence(listener, token, KIND, self._leave.set, linger=LINGER_SECONDS)
         self._server.start()
         self._presence.start()
-        write_endpoint(data_dir / ENDPOINT_FILE, self.endpoint)
+        write_endpoint(_HERE / ENDPOINT_FILE, self.endpoint)
 
     def _serve(self, token: str, base: Path | None) -> tuple[Any, str]:
-        gate = Gate(token, self._changes, self._activity, self._turns)
+        is_whole = self._database.is_whole
+        gate = Gate(token, self._changes, self._activity, self._turns, is_whole=is_whole, lost=self.leave)
         server = serve_database(self._database, gate)
         if base is None:
             port = server.add_insecure_port("127.0.0.1:0")
@@ -80,20 +85,23 @@ class Engine:
 
     def _stay_findable(self) -> None:
         """Publish the endpoint again if its file was damaged; end if the database itself was taken away."""
-        if not (self._data_dir / "LOCK").exists():
-            log.warning("the database was removed: ending")
+        if not self._database.is_whole():
             self._leave.set()
-        elif read_endpoint(self._data_dir) != self.endpoint:
-            write_endpoint(self._data_dir / ENDPOINT_FILE, self.endpoint)
+        elif read_endpoint(_HERE) != self.endpoint:
+            with contextlib.suppress(OSError):  # a full disk: the next look tries again
+                write_endpoint(_HERE / ENDPOINT_FILE, self.endpoint)
 
     def wait(self) -> None:
         """Serve until the last client has gone or leave was called, then close everything."""
         while not self._leave.wait(_LOOK_SECONDS):
             self._stay_findable()
-        withdraw_endpoint(self._data_dir / ENDPOINT_FILE, self.endpoint)
+        whole = self._database.is_whole()
+        if not whole:
+            log.warning("the database was taken away: ending without writing anything")
+        withdraw_endpoint(_HERE / ENDPOINT_FILE, self.endpoint)
         self._presence.stop()
-        _end_after(CLOSE_SECONDS)
-        self._server.stop(grace=1.0).wait()
+        _end_after(CLOSE_SECONDS if whole else _LOST_SECONDS)
+        self._server.stop(grace=_ANSWER_SECONDS).wait()
         for path in self._sockets:
             path.unlink(missing_ok=True)
         self._changes.close()
@@ -125,6 +133,8 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     try:
+        options.data_dir.mkdir(parents=True, exist_ok=True)
+        os.chdir(options.data_dir)
         engine = Engine(options.data_dir, loopback=options.loopback)
     except Exception as error:
         log.exception("cannot serve %s", options.data_dir)

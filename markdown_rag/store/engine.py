@@ -4,7 +4,8 @@ What is added to it, by subclasses put where it looks its own classes up:
 
 - turns: rows are inserted and flushed in small pieces, between which waiting searches go first;
 - reading: answers come from a view of living rows (living.py), keyword statistics from all rows (postings.py);
-- flushing: as columns, before the rows in memory slow searches down, never while a merge of segments would hold it up.
+- flushing: as columns, before the rows in memory slow searches down, never while a merge of segments would hold it up;
+- keeping: what is acknowledged survives a disk that is full, and a directory taken away is left alone (custody.py).
 
 What is stored is the library's own format, written by its own code: a stock Milvus Lite opens the directory.
 """
@@ -12,6 +13,7 @@ What is stored is the library's own format, written by its own code: a stock Mil
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -20,12 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from markdown_rag.store import schema
+from markdown_rag.store import custody, schema
 from markdown_rag.store.living import Filter, Living
 
 if TYPE_CHECKING:
     from markdown_rag.store.gate import Activity, Gate
     from markdown_rag.store.rwlock import ReadersFirstLock
+
+log = logging.getLogger("markdown_rag.engine")
 
 SLICE = 100  # rows inserted in one turn
 WORKERS = 16
@@ -54,26 +58,33 @@ def serve_database(database: Any, gate: Gate) -> Any:
     return server
 
 
-def open_database(data_dir: Path, turns: ReadersFirstLock, activity: Activity) -> Any:
-    """The library's database over a directory. Raises the library's errors (locked, damaged) and OSError."""
+def open_database(data_dir: Path, turns: ReadersFirstLock, activity: Activity, reach: Path | None = None) -> Any:
+    """The library's database over a directory, with ``is_whole`` beside the library's methods.
+
+    reach: another path to data_dir for the library; the current directory, once removed, cannot be made again under
+    its name. Raises the library's errors (locked, damaged) and OSError.
+    """
     from milvus_lite import db  # noqa: PLC0415
     from milvus_lite.analyzer import protocol  # noqa: PLC0415
     from milvus_lite.engine import collection, recovery  # noqa: PLC0415
 
     opening = threading.Lock()
 
-    class Database(db.MilvusLite):  # type: ignore[misc]
+    class Database(custody.database_class(db, data_dir)):  # type: ignore[misc]
         def get_collection(self, *arguments: Any, **options: Any) -> Any:
             with opening:  # two threads that open one collection would give it two logs
                 return super().get_collection(*arguments, **options)
 
-    db.Collection = _collection_class(turns, activity)
+    opened: list[Any] = []
+    kept = custody.collection_class(collection.Collection, lambda: not opened or opened[0].is_whole())
+    db.Collection = _collection_class(kept, turns, activity)
     collection.MemTable = recovery.MemTable = _memory_class()
     collection.validate_record = _record_check()
     if not hasattr(protocol.term_to_id, "cache_info"):
         # A loop over bytes in Python: words come again, so remembering them saves a third of an insert.
         protocol.term_to_id = functools.lru_cache(maxsize=100_000)(protocol.term_to_id)
-    return Database(str(data_dir))
+    opened.append(Database(str(reach or data_dir)))
+    return opened[0]
 
 
 def _record_check() -> Callable[..., None]:
@@ -114,13 +125,12 @@ def _memory_class() -> type:
     return ColumnarMemTable
 
 
-def _collection_class(turns: ReadersFirstLock, activity: Activity) -> type:
-    """The library's collection, written in turns and read from a view of its living rows."""
+def _collection_class(kept: type, turns: ReadersFirstLock, activity: Activity) -> type:
+    """The collection of custody.py, written in turns and read from a view of its living rows."""
     from milvus_lite.analyzer.sparse import compute_tf  # noqa: PLC0415
-    from milvus_lite.engine.collection import Collection  # noqa: PLC0415
     from milvus_lite.search.filter import evaluate_mask  # noqa: PLC0415
 
-    class TurnTaking(Collection):  # type: ignore[misc]
+    class TurnTaking(kept):  # type: ignore[misc]
         """Writing."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -144,7 +154,10 @@ def _collection_class(turns: ReadersFirstLock, activity: Activity) -> type:
         def _flush_if_full(self) -> None:
             # A merge holds the library's lock: a flush would wait for it, and all searches for the flush.
             if self._memtable.size() >= activity.unflushed_limit() and not self._upkeep:
-                super().flush()
+                try:
+                    super().flush()
+                except OSError:  # what was written is in the log and stays readable; who asks for a flush is told
+                    log.warning("rows could not be written into files", exc_info=True)
 
         def flush(self) -> None:
             while True:

@@ -17,6 +17,7 @@ from markdown_rag.errors import (
     StoreLimitError,
     StoreUnavailable,
 )
+from markdown_rag.store.disk import disk_failure
 
 
 class Kind(Enum):
@@ -87,8 +88,18 @@ _CHECK_PORT = "Check the port in MILVUS_ADDRESS: gRPC is 19530 by default, not 9
 _CREDENTIALS = "Set MILVUS_TOKEN to an API key or user:password."
 _FOREIGN = "What answers at {address} is not Milvus, or does not know this request: {text}."
 
+TAKEN_AWAY = "the database was taken away"  # how the embedded engine says so
+
+
 # The first that fits is taken: the surest signs stand first.
 _RULES: tuple[Rule, ...] = (
+    Rule(
+        Kind.LOST,
+        StoreUnavailable,
+        "The index in {address} was taken away while it was used.",
+        "Index again.",
+        details=(TAKEN_AWAY,),
+    ),
     Rule(
         Kind.FINAL,
         StoreAddressError,
@@ -230,6 +241,9 @@ def diagnose(seen: Symptoms, address: str, seconds: float) -> Failure:
     """The meaning of a failed call to the server at address, which was given seconds."""
     if seen.illegal_address:
         return Failure(Kind.FINAL, illegal_address(address))
+    full = disk_failure(seen.text, address)
+    if full is not None:
+        return Failure(Kind.FINAL, full)
     return next(rule for rule in _RULES if rule.found(seen)).failure(seen, address, seconds)
 
 

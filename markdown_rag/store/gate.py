@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from markdown_rag.store.endpoint import CHANGES_FILE
+from markdown_rag.store.failures import TAKEN_AWAY
 from markdown_rag.store.rwlock import ReadersFirstLock
 
 SEARCHING_SECONDS = 5.0  # so long after a search, writers think of the next one
@@ -69,13 +70,28 @@ class Activity:
 
 
 class Gate:
-    """A gRPC interceptor (by shape): no call without the token; many readers or one writer; every write counted."""
+    """A gRPC interceptor (by shape): no call without the token; many readers or one writer; every write counted.
 
-    def __init__(self, token: str, changes: Changes, activity: Activity, turns: ReadersFirstLock) -> None:
+    is_whole: whether the database is still in its place; without that no call is carried out or reported as done, and
+    lost is called.
+    """
+
+    def __init__(
+        self,
+        token: str,
+        changes: Changes,
+        activity: Activity,
+        turns: ReadersFirstLock,
+        *,
+        is_whole: Callable[[], bool],
+        lost: Callable[[], None],
+    ) -> None:
         self._wanted = base64.b64encode(token.encode()).decode()
         self._changes = changes
         self._activity = activity
         self._turns = turns
+        self._is_whole = is_whole
+        self._lost = lost
 
     def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
         """Wrap the handler of one call (the interface of grpc.ServerInterceptor)."""
@@ -92,13 +108,24 @@ class Gate:
                 context.abort(grpc.StatusCode.UNAUTHENTICATED, "wrong token")
             if method in {"Search", "HybridSearch"}:
                 self._activity.searched()
+            self._require_whole(method, context)
             with self._turn(method):
-                return handler.unary_unary(request, context)
+                answer = handler.unary_unary(request, context)
+            self._require_whole(method, context)  # what was written into a removed file is not stored
+            return answer
 
         return grpc.unary_unary_rpc_method_handler(guarded, handler.request_deserializer, handler.response_serializer)
 
     def _authorised(self, metadata: Any) -> bool:
         return any(key == "authorization" and secrets.compare_digest(value, self._wanted) for key, value in metadata)
+
+    def _require_whole(self, method: str, context: Any) -> None:
+        import grpc  # noqa: PLC0415
+
+        if method not in _FREE and not self._is_whole():
+            self._lost()
+            # Of the codes that say no, one that the client's library does not repeat over this connection.
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, TAKEN_AWAY)
 
     @contextlib.contextmanager
     def _turn(self, method: str) -> Iterator[None]:

@@ -46,7 +46,24 @@ class Handle:
         with self._lock:
             if not self._exists():
                 making.make(self.session, self.name, self._model)
-            self._take()
+            try:
+                self._take()
+            except StoreUnavailable:
+                if self._exists():
+                    raise
+                making.make(self.session, self.name, self._model)  # it was removed between two steps
+                self._take()
+
+    def identity(self) -> str:
+        """What tells the collection from the next one of its name; "" while there is none."""
+        found = self.session.attempt(lambda client, seconds: client.describe_collection(self.name, timeout=seconds))
+        if isinstance(found, Failure):
+            if found.kind is Kind.MISSING:
+                return ""
+            raise found.error
+        properties = found.get("properties")
+        known = properties if isinstance(properties, Mapping) else {}
+        return str(known.get(schema.BIRTH, "of an earlier version"))
 
     def open(self) -> bool:
         """Whether the collection is there; loads it the first time."""

@@ -15,6 +15,7 @@ from markdown_rag.errors import StartError, StoreFormatError, StoreUnavailable
 from markdown_rag.paths import make_private
 from markdown_rag.processes.endpoint import Connection, find
 from markdown_rag.processes.starting import START_SECONDS, Program, find_or_start
+from markdown_rag.store.disk import disk_failure
 from markdown_rag.store.endpoint import ENDPOINT_FILE, KIND
 
 _LOCK_FILE = "engine.lock"
@@ -66,13 +67,15 @@ def connect_engine(
     """
     deadline = time.monotonic() + seconds
     found = find(data_dir / ENDPOINT_FILE, KIND)
-    if found is None:
+    while found is None:
         log_dir = log_dir or data_dir.parent
         _prepare(data_dir, log_dir)
         try:
             found = find_or_start(_program(data_dir, log_dir, loopback=loopback), deadline)
         except StartError as error:
-            raise StoreUnavailable(error.message, error.next_step) from error
+            if data_dir.exists() or time.monotonic() > deadline:  # else it was removed between two steps
+                words = StoreUnavailable(error.message, error.next_step)
+                raise disk_failure(error.message, str(data_dir)) or words from error
     return EngineConnection(found)
 
 
@@ -108,7 +111,7 @@ def _prepare(data_dir: Path, log_dir: Path) -> None:
 
 
 def _unwritable(data_dir: Path, error: OSError) -> StoreUnavailable:
-    return StoreUnavailable(
+    return disk_failure(str(error), str(data_dir)) or StoreUnavailable(
         f"The index directory {data_dir} cannot be written: {error.strerror or error}.",
         "Give your user write access to it, or set MILVUS_ADDRESS or MARKDOWN_RAG_CACHE_DIR to another place.",
     )

@@ -6,6 +6,7 @@ behind: where keywords turn out not to be there, the empty half-made collection 
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +36,7 @@ def _make(session: Session, name: str, model: Model, wanted: Capabilities) -> Fa
         lambda client, seconds: client.create_collection(
             name,
             schema=collection,
-            properties=schema.properties(model),
+            properties=schema.properties(model) | {schema.BIRTH: secrets.token_hex(8)},
             consistency_level="Strong",  # of reads that name none: the library's pages of a listing
             timeout=seconds,
         ),

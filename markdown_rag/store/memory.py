@@ -57,6 +57,10 @@ class MemoryStore:
     def ensure(self) -> None:
         """Nothing to create."""
 
+    def identity(self) -> str:
+        """Always the same: it lives as long as this object."""
+        return self._name
+
     def insert(self, records: Sequence[Record]) -> None:
         """Store rows; the same id again replaces."""
         rows = [to_row(record, self._model.dimension)[0] for record in records]

@@ -20,6 +20,7 @@ WINDOW = 16_384  # the largest limit a server answers (milvus.io/docs/limitation
 MAX_INSERT_ROWS = 1000
 MAX_INSERT_BYTES = 16 * 1024 * 1024  # a server refuses messages over 64 MiB
 PROPERTY_PREFIX = "markdown_rag."
+BIRTH = f"{PROPERTY_PREFIX}birth"  # random: tells a collection from the next one of the same name
 _NAME_BYTES = 255  # the longest name of a collection
 _SLUG_LENGTH = 60
 

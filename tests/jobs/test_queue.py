@@ -410,6 +410,25 @@ def test_an_end_that_could_not_be_written_is_written_when_the_disk_takes_it(open
     ledger.close()
 
 
+def test_a_job_that_ended_on_a_full_disk_is_nobodys_running_job(opened: Open, ask, tmp_path: Path) -> None:
+    ledger = Hiccup(Database(tmp_path / FILE_NAME, MIGRATIONS))
+    work = Work()
+    jobs = opened(work, over=ledger)
+    job_id = jobs.submit(ask()).job.id
+    work.next()
+    assert [job.id for job in jobs.active()] == [job_id]
+    ledger.failures = 1_000_000
+    work.go.set()
+    status = jobs.wait(job_id, BOUND)
+    assert status.job.status is Status.SUCCEEDED
+    assert ledger.get(job_id).status is Status.RUNNING
+    assert (list(status.active), jobs.active()) == ([], [])
+    ledger.failures = 0
+    jobs.close()
+    assert ledger.get(job_id).status is Status.SUCCEEDED
+    ledger.close()
+
+
 def test_a_job_survives_the_loss_of_the_ledger_while_it_runs(opened: Open, ask, tmp_path: Path) -> None:
     work = Work()
     jobs = opened(work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -94,6 +95,23 @@ def test_the_engine_killed_under_the_service_is_not_noticed_by_who_calls_next(
     engine.kill()
     psutil.wait_procs([engine], BOUND)
     assert facade.search(SearchCall("password")) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gone", ["milvus_markdown.db", ""], ids=["index", "state"])
+@pytest.mark.parametrize("caller", ["same", "next"])
+def test_what_is_deleted_under_the_service_is_made_again_by_the_next_job(
+    agent: Opener, state_dir: Path, vault: Path, gone: str, caller: str
+) -> None:
+    facade = agent()
+    indexed(facade, vault)
+    (vault / "new.md").write_text("# New\n\nThe lantern of the harbour.\n")
+    shutil.rmtree(state_dir / gone)
+    facade = facade if caller == "same" else agent()
+    status = indexed(facade, vault)
+    assert (status["status"], status["result"]["delta_counts"]["new"]) == ("succeeded", 3), status
+    assert facade.audit(IndexCall(root=str(vault)))["ok"]
+    assert "harbour" in str(facade.search(SearchCall("lantern")))
 
 
 def test_an_agent_that_asks_and_exits_has_its_job_done_and_the_next_one_reads_it(

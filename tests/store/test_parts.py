@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import string
 import threading
 from dataclasses import replace
@@ -21,7 +23,8 @@ from markdown_rag.errors import (
     StoreUnavailable,
 )
 from markdown_rag.store import schema
-from markdown_rag.store.failures import Kind, Symptoms, diagnose
+from markdown_rag.store.disk import disk_failure
+from markdown_rag.store.failures import TAKEN_AWAY, Kind, Symptoms, diagnose
 from markdown_rag.store.milvus import target_of
 from markdown_rag.store.postings import Postings, best
 from markdown_rag.store.rwlock import ReadersFirstLock
@@ -169,6 +172,9 @@ def test_what_is_no_address_is_refused_with_the_forms_that_are(address: str):
         (Symptoms("Fail connecting to server", 2, "UNAVAILABLE"), Kind.LOST, StoreUnavailable),
         (Symptoms("Received UNIMPLEMENTED from server", 1, "UNIMPLEMENTED"), Kind.FINAL, StoreFormatError),
         (Symptoms("message larger than max", 1, "RESOURCE_EXHAUSTED"), Kind.FINAL, StoreLimitError),
+        (Symptoms("[Errno 28] Error writing bytes to file", 1, ""), Kind.FINAL, StoreUnavailable),
+        (Symptoms("[Errno 30] Read-only file system: 'x'", 1, ""), Kind.FINAL, StoreUnavailable),
+        (Symptoms("it says", 1, "INVALID_ARGUMENT", details=TAKEN_AWAY), Kind.LOST, StoreUnavailable),
         (Symptoms("uri: x is illegal", 1, "", illegal_address=True), Kind.FINAL, StoreAddressError),
     ],
 )
@@ -176,6 +182,20 @@ def test_an_exception_of_the_library_means_one_of_our_errors(symptoms: Symptoms,
     failure = diagnose(symptoms, "http://host:19530", 30)
     assert failure.kind is kind
     assert type(failure.error) is error
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(errno.ENOSPC, "is full"), (errno.EDQUOT, "is full"), (errno.EROFS, "only be read"), (errno.EIO, "an error")],
+)
+def test_what_a_disk_refuses_is_said_with_the_place_and_what_to_do(number: int, words: str):
+    said = str(OSError(number, os.strerror(number), "/state/index.db/x"))
+    for text in (said, os.strerror(number)):
+        error = disk_failure(text, "/state/index.db")
+        assert "/state/index.db" in error.message
+        assert words in error.message
+        assert "index again" in error.next_step
+    assert disk_failure("[Errno 2] No such file or directory", "/state/index.db") is None
 
 
 class Column:
