@@ -26,7 +26,7 @@ from tests.service.stdio import Died, StdioAgent
 
 OPERATIONS = ("index", "index", "search", "search", "search", "edit", "edit", "delete", "cancel", "clear", "status")
 # What an agent may be told while things die around it; everything else would be a fault.
-CLEAR_ERRORS = {"job", "workspace", "service", "store_unavailable", "input"}
+CLEAR_ERRORS = {"job", "workspace", "not_found", "service", "store_unavailable", "input"}
 
 
 @dataclass
