@@ -190,9 +190,8 @@ class Health:
 
 
 class Store(Protocol):
-    """One collection of one model. All methods block, are bounded in time, thread-safe, and raise only StoreError.
-
-    In work that can be stopped (``clock.stoppable``) they also raise Cancelled, soon after it was.
+    """One collection of one model. All methods block, are bounded in time, thread-safe, and raise only StoreError, and
+    Cancelled soon after the work they are for was stopped (``clock.stoppable``).
 
     Nothing is created by reading: before the first ``ensure`` every listing is empty.
     """
@@ -268,10 +267,7 @@ class Store(Protocol):
         ...
 
     def holding(self, text_hashes: Collection[str]) -> list[tuple[RowKey, str]]:
-        """(key, text_hash) of rows of any workspace that hold one of these texts, in no order.
-
-        Of a text that thousands of rows repeat, only some rows may be named.
-        """
+        """(key, text_hash) of rows of any workspace with one of these texts; only some where thousands repeat it."""
         ...
 
     def dense(self, vector: Vector, limit: int, where: Where = EVERYTHING) -> list[Match]:
