@@ -192,7 +192,8 @@ class Health:
 class Store(Protocol):
     """One collection of one model. All methods block, are bounded in time, thread-safe, and raise only StoreError.
 
-    Also Cancelled, soon after the work they are for was stopped (``clock.stoppable``). Nothing is created by reading: before the first ``ensure`` every listing is empty.
+    Also Cancelled, soon after the work they are for was stopped (``clock.stoppable``). Nothing is created by reading:
+    before the first ``ensure`` every listing is empty.
     """
 
     @property
