@@ -92,6 +92,8 @@ def _note(job: Job, blocker: Job | None, active_jobs: Sequence[Job]) -> str:
         return f"{job.cancel} Stopping; what is stored is kept."
     if job.status is Status.RUNNING:
         return job.progress.note
+    if job.progress.note:  # what keeps it from being started
+        return job.progress.note
     if blocker is not None:
         return f"Waits for job {blocker.id}, which works on the same files ({_stand(blocker)})."
     running = sum(other.status is Status.RUNNING for other in active_jobs)

@@ -93,7 +93,7 @@ class Worker:
         with self._lock:
             run = self._live.get(job.id)
         if self._trouble and job.status is Status.QUEUED and job.owner == self.owner:
-            return replace(job, note=self._trouble, progress=replace(job.progress, note=self._trouble))
+            return replace(job, progress=replace(job.progress, note=self._trouble))
         if run is None or job.status is not Status.RUNNING:
             return job
         if run.unwritten and run.outcome is not None and not self.closed:

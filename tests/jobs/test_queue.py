@@ -17,6 +17,7 @@ from markdown_rag.errors import EmbeddingAuthError, EmbeddingUnavailable, JobErr
 from markdown_rag.indexing.report import Phase, Progress
 from markdown_rag.jobs.job import STOPPED_ERROR, Job, Status
 from markdown_rag.jobs.ledger import FILE_NAME, MIGRATIONS, Ledger, open_ledger
+from markdown_rag.jobs.owner import Owner
 from markdown_rag.jobs.queue import JobQueue
 
 BOUND = 20.0  # seconds after which a test gives up; none waits for it
@@ -389,6 +390,12 @@ class Hiccup(Ledger):
     """A ledger whose disk is full for the next few changes."""
 
     failures = 0
+    claims = True
+
+    def claim(self, owner: Owner, limit: int, now: float) -> list[Job]:
+        if not self.claims:
+            raise StateError("The disk is full.")
+        return super().claim(owner, limit, now)
 
     def change(self, job_id: str, transition: Callable[[Job], Job]) -> Job | None:
         if self.failures:
@@ -404,6 +411,24 @@ def test_an_end_that_could_not_be_written_is_written_when_the_disk_takes_it(open
     job_id = jobs.submit(ask()).job.id
     work.next()
     ledger.failures = 3
+    work.go.set()
+    assert ended(jobs, job_id).status is Status.SUCCEEDED
+    jobs.close()
+    ledger.close()
+
+
+def test_a_job_that_cannot_be_started_says_why_until_it_is(opened: Open, ask, tmp_path: Path) -> None:
+    ledger = Hiccup(Database(tmp_path / FILE_NAME, MIGRATIONS))
+    ledger.claims = False
+    work = Work()
+    jobs = opened(work, over=ledger)
+    job_id = jobs.submit(ask()).job.id
+    deadline = time.monotonic() + BOUND
+    while (note := jobs.status(job_id).as_dict()["note"]) != "The disk is full.":
+        assert time.monotonic() < deadline, note
+    ledger.claims = True
+    work.next()
+    assert jobs.status(job_id).as_dict()["note"] == ""
     work.go.set()
     assert ended(jobs, job_id).status is Status.SUCCEEDED
     jobs.close()
