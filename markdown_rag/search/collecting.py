@@ -21,7 +21,7 @@ from markdown_rag.search.parts import take_turns
 from markdown_rag.search.policy import SearchPolicy
 from markdown_rag.search.query import Query
 from markdown_rag.search.ranking import Placed
-from markdown_rag.search.relevance import DenseScale, nothing_relevant, relevance
+from markdown_rag.search.relevance import FEWEST, DenseScale, nothing_relevant, relevance
 from markdown_rag.store.base import Match, Where
 
 _NAMED = 4  # copies are looked for among so many times the chunks that are shown
@@ -80,8 +80,14 @@ class Collector:
         near = [candidate.dense for candidate in candidates if candidate.dense is not None]
         scores = (relevance(chunk.coverage, chunk.candidate.dense, self.scale) for chunk in scored.chunks)
         surest = max(scores, default=0.0)
-        relevant = not nothing_relevant(scored.trust, near, surest, self.scale, self.policy.floor)
+        few = len(near) < FEWEST and _is_chosen(where)
+        relevant = few or not nothing_relevant(scored.trust, near, surest, self.scale, self.policy.floor)
         return ranking.rank(scored, self.policy, self.places.identity), found.exhausted, relevant
+
+
+def _is_chosen(where: Where) -> bool:
+    """Whether somebody chose where to look: then the best of a few chunks is an answer, however little it holds."""
+    return bool(where.scope or where.within) or where.files is not None or where.paths is not None
 
 
 def in_turn(answers: Sequence[Collected], policy: SearchPolicy, places: Places, k: int) -> Collected:

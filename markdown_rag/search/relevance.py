@@ -16,7 +16,7 @@ from markdown_rag.store.base import Model
 
 # Holding every word of the query is good evidence, not proof: a word has other meanings.
 _COVERAGE_WORTH = 0.7
-_FEWEST = 20  # candidates
+FEWEST = 20  # candidates
 _SURE = 0.4  # a score that is shown however little it stands out
 _FAINT = 0.05  # a best score that is no answer where there is too little to stand out from
 
@@ -71,6 +71,6 @@ def nothing_relevant(
     """
     if trust > floor or surest >= _SURE or not similarities or not scale.peak:
         return False
-    if len(similarities) < _FEWEST:
+    if len(similarities) < FEWEST:
         return surest < _FAINT
     return max(similarities) - median(similarities) < scale.peak

@@ -403,3 +403,13 @@ def test_a_small_vault_answers_every_question(libraries) -> None:
     for n in range(5):
         shelf.add(f"{n}.md", f"alpha beta gamma delta number{n}")
     assert len(shelf.ask("espresso machine descaling", 5).hits) == 5
+
+
+def test_where_somebody_chose_where_to_look_the_best_of_little_is_an_answer(libraries) -> None:
+    shelf = libraries(store=MemoryStore(Model("local", LOCAL_MODEL, MODEL.dimension)))
+    for n in range(3):
+        shelf.add(f"docs/{n}.md", f"alpha beta gamma delta number{n}")
+    everywhere = shelf.ask("qqq")
+    assert everywhere.empty
+    assert everywhere.empty.reason is EmptyReason.NOTHING_RELEVANT
+    assert len(shelf.ask("qqq", scope="docs").hits) == 3
