@@ -20,7 +20,7 @@ demo: $(VENV)/.installed
 	$(DEMO) service stop
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 # Those of a Milvus server mostly wait for it, so they run beside the others.
 slow: $(VENV)/.installed-dev
