@@ -157,7 +157,7 @@ class App:
 
     def clear(self, workspace: str = "", *, confirm: bool = False) -> Json:
         """Remove one workspace from the index; without confirm only say what would go."""
-        return self._upkeep.clear(self._questions.meant(workspace), workspace, confirm=confirm)
+        return self._upkeep.clear(self._questions.meant(workspace, now=True), workspace, confirm=confirm)
 
     def audit(self, call: IndexCall, *, repair: bool = False) -> Json:
         """Compare the index with the disk; with repair, mend what can be mended without loss."""

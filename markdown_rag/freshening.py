@@ -231,6 +231,11 @@ def watches_of(parts: Parts) -> Watches:
     return parts.once("watches", lambda: Watches(parts))
 
 
+def concerns(job: Job, searched: Searched) -> bool:
+    """Whether a job indexes something of what is searched."""
+    return not searched.ids or job.request.scope.workspace.id in searched.ids
+
+
 def describe(watched: Watched) -> str:
     """How a folder is watched, for people."""
     how = "by events" if watched.by_events else f"by looking now and then ({watched.reason})"

@@ -65,7 +65,7 @@ def _embeddings(parts: Parts) -> str:
 
 def _former(parts: Parts) -> str:
     """The collections that a change of the model left behind."""
-    former = parts.once("succession", lambda: Succession(parts)).former()
+    former = parts.once("succession", lambda: Succession(parts)).there()
     shown = [f"{reading.store.collection} ({reading.store.count():,} rows)" for reading in former]
     return f"{'; '.join(shown)}: clear_index removes a folder from them too" if shown else "none"
 

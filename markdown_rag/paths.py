@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 import unicodedata
 import uuid
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from markdown_rag.errors import InputError, WorkspaceError
 
 APP_NAME = "markdown-fastrag-mcp"
 _PATH_BYTES = 4096  # PATH_MAX of Linux; macOS takes 1,024
+_SERVER_SCHEMES = ("http", "https", "tcp")
 _MACHINE_ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
 
@@ -96,6 +99,25 @@ def _escaped(character: str) -> str:
 def names_server(address: str) -> bool:
     """Whether a store's address names a server, of whatever kind, and not a folder."""
     return "://" in address or address.lower().startswith("unix:")
+
+
+def is_store_address(address: str) -> bool:
+    """Whether a store can be there; it says nothing about whether anybody listens.
+
+    A path that ends in ``.db``, ``unix:`` with a path, or a server: scheme, host, and a port from 1 to 65535 if any.
+    """
+    scheme, _, rest = address.partition(":")
+    if not names_server(address):
+        return address.endswith(".db") and "\0" not in address
+    if scheme.lower() == "unix":
+        return bool(rest.removeprefix("//"))
+    try:
+        parts = urlsplit(address)
+        # A port that is none raises on being asked for, a name that no resolver takes on being encoded.
+        host, port = (parts.hostname or "").encode("idna"), parts.port
+    except ValueError:
+        return False
+    return scheme.lower() in _SERVER_SCHEMES and bool(host) and port != 0 and not re.search(r"\s", address)
 
 
 def is_utf8(name: str) -> bool:

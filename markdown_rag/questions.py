@@ -13,16 +13,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from markdown_rag.budget import bounded, budget, noted
-from markdown_rag.citing import (
-    added_answers,
-    broken_link,
-    links_answer,
-    marked,
-    read_answer,
-    search_answer,
-)
+from markdown_rag.citing import added_answers, broken_link, links_answer, marked, read_answer, search_answer
 from markdown_rag.errors import InputError, NotFound
 from markdown_rag.facade import Json, LinksCall, ListCall, ReadCall, SearchCall
+from markdown_rag.freshening import concerns
 from markdown_rag.jobs.job import Job
 from markdown_rag.listings import list_answer, workspaces_answer
 from markdown_rag.paths import Workspace, is_within
@@ -70,12 +64,22 @@ class Questions:
         self._searched = searched
         self._succession: Succession = parts.once("succession", lambda: Succession(parts))
 
-    def _answering(self, workspace: str) -> Answering:
-        """The collection that answers about a workspace as the call names it."""
-        return self._succession.answering(lambda reading: self._searched(workspace, reading))
+    def _answering(self, workspace: str, scopes: Sequence[str] = (), argument: str = "scope_path") -> Answering:
+        """The collection that answers about a workspace, and places in it or elsewhere, as the call names them."""
+        return self._succession.answering(lambda reading: self._looked_into(reading, workspace, scopes, argument)[0])
 
-    def meant(self, workspace: str) -> Searched:
-        """The workspaces that a name means, in whichever index they are."""
+    def _looked_into(
+        self, reading: Reading, workspace: str, scopes: Sequence[str], argument: str
+    ) -> tuple[Searched, list[tuple[Searched, str]]]:
+        """What a call searches, and the places in it that it names."""
+        searched = self._searched(workspace, reading)
+        inside = self._resolved(scopes, searched, argument)
+        return widened(searched, [other for other, _ in inside]), inside
+
+    def meant(self, workspace: str, *, now: bool = False) -> Searched:
+        """The workspaces that a name means, in whichever index they are; now: also in one made a moment ago."""
+        if now:
+            self._succession.there()
         return self._searched(workspace, self._answering(workspace).reading)
 
     def _reading_with(self, workspace: str, named: PassageId | Continuation | None) -> Reading:
@@ -94,7 +98,7 @@ class Questions:
         from markdown_rag.search.answer import Mode, SearchRequest
         from markdown_rag.search.selection import explain_nothing, names_files_alone
 
-        answering = self._answering(call.workspace)
+        answering = self._answering(call.workspace, call.scope_path)
         reading = answering.reading
         asked = self._asked(reading, call, call.scope_path)
         if call.max_tokens:
@@ -221,7 +225,7 @@ class Questions:
         from markdown_rag.library.vocabulary import vocabulary
 
         tokens, said = budget(call.max_tokens)
-        reading = self._answering(call.workspace).reading
+        reading = self._answering(call.workspace, (call.path,), "path").reading
         asked = self._asked(reading, call, (call.path,), "path")
         ids = {entry.workspace for entry in asked.snapshot.select(asked.everything)}
         if len(asked.searched.ids) != 1 and len(ids) != 1:
@@ -252,9 +256,7 @@ class Questions:
         from markdown_rag.search.selection import Place, narrowed, select
         from markdown_rag.store.base import Where
 
-        searched = self._searched(call.workspace, reading)
-        inside = self._resolved(scopes, searched, argument)
-        searched = widened(searched, [other for other, _ in inside])
+        searched, inside = self._looked_into(reading, call.workspace, scopes, argument)
         outside = self._resolved(call.exclude_path, searched, "exclude_path")
         if any(not path and other.ids == searched.ids for other, path in outside):
             raise InputError("exclude_path leaves out everything.", "Name a folder or file inside the workspace.")
@@ -292,8 +294,3 @@ class Questions:
 
     def _jobs_of(self, searched: Searched) -> list[Job]:
         return [job for job in self._parts.queue.active() if concerns(job, searched)]
-
-
-def concerns(job: Job, searched: Searched) -> bool:
-    """Whether a job indexes something of what is searched."""
-    return not searched.ids or job.request.scope.workspace.id in searched.ids

@@ -19,7 +19,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 
 from markdown_rag.errors import SettingsError
 from markdown_rag.paths import is_utf8, names_server, state_directory
-from markdown_rag.variables import NAMES, NO_KEY, Key, Names, Switch, switch, text, value, whole
+from markdown_rag.variables import NAMES, NO_KEY, Address, Key, Names, Switch, switch, text, value, whole
 
 Provider = Literal["local", "gemini", "vertex", "openai", "openai-compatible", "voyage"]
 
@@ -97,9 +97,9 @@ class Settings(BaseSettings):
         None, 1, 10**12, "Most tokens one job may have embedded; the rest waits for the next job.", default="no limit"
     )
 
-    milvus_address: str = text(
+    milvus_address: Address = text(
         "",
-        "a path that ends in .db, or an http://, https://, tcp:// or unix: address",
+        "a path that ends in .db, http://host:19530 (or https:// or tcp://; ports from 1 to 65535), or unix:/path",
         "Where the index is: a folder of the embedded engine, or a Milvus server.",
         default="`milvus_markdown.db` in the state directory",
     )

@@ -34,6 +34,15 @@ class Answering:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a former collection holds of a workspace: its files' paths, and how many rows."""
+
+    collection: str
+    paths: frozenset[str]
+    rows: int
+
+
 class Succession:
     """The collections of former models at the store's address. Thread-safe."""
 
@@ -43,34 +52,40 @@ class Succession:
         self._former: list[Reading] | None = None
 
     def former(self) -> list[Reading]:
-        """The collections of other models that hold rows, the largest first. Looked for once, and after ``forget``."""
+        """The collections of other models that hold rows, the largest first. Looked for once, and by ``there``."""
         with self._lock:
             if self._former is None:
                 self._former = self._look()
             return list(self._former)
 
-    def forget(self) -> None:
-        """Look again at the next question: a collection was emptied."""
+    def there(self) -> list[Reading]:
+        """Those that are there at this moment: another agent's process makes them too."""
+        found = self._look()
         with self._lock:
-            self._former = None
+            self._former = found
+        return list(found)
 
-    def holding(self, workspace: str) -> dict[str, int]:
-        """Collection to rows of a workspace, for the former collections that hold any."""
+    def holding(self, workspace: str) -> list[Held]:
+        """What the former collections hold of a workspace now, for those that hold anything."""
         from markdown_rag.store.base import Where
 
-        rows = {each.store.collection: each.store.count(Where(workspaces=(workspace,))) for each in self.former()}
-        return {name: count for name, count in rows.items() if count}
+        found = []
+        for each in self.there():
+            if rows := each.store.count(Where(workspaces=(workspace,))):
+                paths = frozenset(path for _, path in each.catalog.fresh((workspace,)).files)
+                found.append(Held(each.store.collection, paths, rows))
+        return found
 
     def clear(self, workspace: str) -> int:
         """Remove a workspace from every former collection, and those that are empty then; the number of rows."""
         from markdown_rag.store.opening import drop_if_empty
 
         parts, removed = self._parts, 0
-        for old in self.former():
+        for old in self.there():
             removed += parts.indexer.clear(workspace, old.store)
             old.catalog.forget()
             drop_if_empty(parts.store_settings, old.store.model)
-        self.forget()
+        self.there()
         return removed
 
     def answering(self, find: Find) -> Answering:
@@ -88,8 +103,10 @@ class Succession:
             found = find(old)
             if len(found.ids) == 1 and self._lacks(current, old, found.ids[0]):
                 return Answering(old, self._until(old, current))
-        left = {id_ for old in former for id_ in _workspaces(old) if self._lacks(current, old, id_)}
-        return Answering(current, f"{len(left)} folders are indexed with a former model only." if left else "")
+        searched = find(current).ids
+        known = [(old, id_) for old in former for id_ in _workspaces(old) if not searched or id_ in searched]
+        left = {id_ for old, id_ in known if self._lacks(current, old, id_)}
+        return Answering(current, f"{_folders(len(left))} indexed with a former model only." if left else "")
 
     def _until(self, old: Reading, current: Reading) -> str:
         """How long a former collection answers, and what keeps the current one from being filled."""
@@ -155,6 +172,10 @@ class Succession:
 
 def _workspaces(reading: Reading) -> set[str]:
     return {workspace for workspace, _ in reading.catalog.snapshot().files}
+
+
+def _folders(number: int) -> str:
+    return "1 folder is" if number == 1 else f"{number} folders are"
 
 
 def _meaning(model: Model) -> tuple[str, str, int]:

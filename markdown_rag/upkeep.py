@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from markdown_rag.answers import audit_result
 from markdown_rag.clock import StopSignal
-from markdown_rag.errors import InputError, JobError
+from markdown_rag.errors import InputError, JobError, StoreAddressError
 from markdown_rag.facade import IndexCall, Json
-from markdown_rag.freshening import watches_of
+from markdown_rag.freshening import concerns, watches_of
 from markdown_rag.jobs.job import IndexRequest, Status
 from markdown_rag.paths import Scope
 from markdown_rag.policies import chunk_policy, scan_policy
-from markdown_rag.questions import concerns
 from markdown_rag.settings import Settings
+from markdown_rag.store.given import OF_TARGET
 from markdown_rag.succession import Succession
 from markdown_rag.wiring import Parts
 from markdown_rag.workspaces import Searched
@@ -86,21 +86,21 @@ class Upkeep:
                 f"clear_index removes one workspace, but {asked or 'the default here'} means {target.label}.",
                 "Name one workspace by its path; get_index_status and search answers show paths.",
             )
-        entries = catalog.fresh(target.ids).files.values()
-        files, chunks = len(entries), sum(entry.chunk_count for entry in entries)
+        current = catalog.fresh(target.ids).files.values()
         held = former.holding(target.ids[0])
-        chunks += sum(held.values())
+        files = len({entry.path for entry in current}.union(*(each.paths for each in held)))
+        chunks = sum(entry.chunk_count for entry in current) + sum(each.rows for each in held)
         answer: Json = {"cleared": False, "workspace": target.label, "files": files, "chunks": chunks}
+        place = "the index" + (f" and from {_counted(len(held), 'index', 'indexes')} of former models" if held else "")
         if not confirm:
-            also = f", in the indexes of {len(held)} former models too," if held else ""
-            message = f"{files} files ({chunks} chunks) of {target.label} would be removed from the index{also}."
+            message = f"{_amount(files, chunks)} of {target.label} would be removed from {place}."
             return {**answer, "message": f"{message} Pass confirm=true to do it; the files themselves stay."}
         watches_of(parts).forget(target.ids[0])
         self._stop_jobs(target)
         rows = parts.indexer.clear(target.ids[0]) + former.clear(target.ids[0])
         parts.workspaces.forget(target.ids[0])
         catalog.forget()
-        message = f"Removed {files} files ({rows} chunks) of {target.label} from the index. The files themselves stay."
+        message = f"Removed {_amount(files, rows)} of {target.label} from {place}. The files themselves stay."
         return {**answer, "cleared": True, "chunks": rows, "message": message}
 
     def _stop_jobs(self, target: Searched) -> None:
@@ -123,10 +123,23 @@ class Upkeep:
 
         source = self.parts.store_settings
         target = another_place(source, address, self.settings)
-        if not address or (address, target.database) == (source.address, source.database):
-            raise InputError(f"{address or 'Nothing'} is no other place than {source.address}.", "Name another one.")
+        try:
+            shown = target.target().shown
+        except StoreAddressError as error:
+            raise InputError(error.message, error.next_step) from error
+        if (address, target.database) == (source.address, source.database):
+            raise InputError(f"{shown} is no other place than the index's own.", "Name another one.")
         moved = migrate_all(source, target, StopSignal(), on_progress)
-        return {"source": source.address, "target": target.target().shown, "collections": moved}
+        return {"source": source.target().shown, "target": shown, "collections": moved}
+
+
+def _counted(number: int, one: str, several: str) -> str:
+    """A number with its noun."""
+    return f"{number} {one if number == 1 else several}"
+
+
+def _amount(files: int, chunks: int) -> str:
+    return f"{_counted(files, 'file', 'files')} ({_counted(chunks, 'chunk', 'chunks')})"
 
 
 def another_place(source: StoreSettings, address: str, settings: Settings) -> StoreSettings:
@@ -137,4 +150,5 @@ def another_place(source: StoreSettings, address: str, settings: Settings) -> St
         token=settings.milvus_target_token.get_secret_value(),
         database=settings.milvus_target_database,
         ca_file=settings.milvus_target_ca_file,
+        given=OF_TARGET,
     )

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
+from markdown_rag.paths import is_store_address
+
 Default = int | None | Callable[[dict[str, Any]], int]  # the last one: from the values of the fields before it
 
 
@@ -43,6 +45,13 @@ def _sendable(key: SecretStr) -> SecretStr:
     return key
 
 
+def _reachable(address: str) -> str:
+    if not is_store_address(address):
+        raise ValueError
+    return address
+
+
+Address = Annotated[str, AfterValidator(_reachable)]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Key = Annotated[SecretStr, AfterValidator(_sendable)]
 NO_KEY = SecretStr("")

@@ -302,6 +302,38 @@ def test_the_index_lies_in_the_same_place_whatever_directory_an_agent_starts_in(
     assert settings.store_address == expected.format(home=isolated)
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://127.0.0.1:99999",
+        "http://127.0.0.1:0",
+        "http://127.0.0.1:abc",
+        "http://",
+        "https://:19530",
+        "http://a..b",
+        "http://[::1",
+        "http://a b",
+        "tcp://host:-1",
+        "ftp://host",
+        "unix:",
+        "unix://",
+        "localhost:19530",
+        "/data/index",
+    ],
+)
+def test_a_store_that_can_be_nowhere_is_refused_where_settings_are_read(address: str) -> None:
+    said = refusal(MILVUS_ADDRESS=address)
+    assert said.startswith(f'MILVUS_ADDRESS="{address}" is not allowed: give a path that ends in .db, ')
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "address", ["http://h:1", "https://h:65535/db", "HTTP://h", "tcp://[::1]:19530", "unix:///run/m.sock", "~/i.db"]
+)
+def test_a_store_that_can_be_somewhere_is_accepted(address: str) -> None:
+    assert load_settings({"MILVUS_ADDRESS": address}).milvus_address == address
+
+
 def test_reading_settings_loads_nothing_heavy() -> None:
     code = "import sys, markdown_rag.settings; print(*{name.split('.')[0] for name in sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -43,7 +43,7 @@ class Condition:
             case "=":
                 return any(_equal(value, self.value) for value in values)
             case "~":
-                return any(_folded(self.value) in _folded(_text(value)) for value in values)
+                return any(_folded(self.value) in _folded(text_of(value)) for value in values)
             case _:
                 return any(_ordered(value, self.operator, self.value) for value in values)
 
@@ -113,18 +113,22 @@ def _folded(text: str) -> str:
     return nfc(text).casefold()
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A value as front matter and conditions write it."""
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
 def _equal(value: Any, wanted: str) -> bool:
-    if _folded(_text(value)) == _folded(wanted):
+    if _folded(text_of(value)) == _folded(wanted):
         return True
     number = _number(wanted)
     if number is not None and _number(value) == number:
         return True
     day, moment = _day(wanted), _moment(value)
-    return day is not None and moment is not None and moment.date() == day
+    if day is not None:
+        return moment is not None and moment.date() == day
+    # Both with a time of day: the same instant, in whichever time zone each is written.
+    return moment is not None and _day(value) is None and moment == _moment(wanted)
 
 
 def _ordered(value: Any, operator: str, wanted: str) -> bool:

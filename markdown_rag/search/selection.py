@@ -12,13 +12,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from markdown_rag.paths import is_within, nfc
 from markdown_rag.search.catalog import Snapshot
-from markdown_rag.search.conditions import Condition, names_of, parse_condition, values_of
+from markdown_rag.search.conditions import Condition, names_of, parse_condition, text_of, values_of
 from markdown_rag.store.base import FileEntry, Where
 
 NEAREST = 3
+_SHOWN = 80  # characters of a value that an explanation repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,11 @@ def explain_nothing(selection: Selection, entries: Sequence[FileEntry]) -> str:
     """Why no file of these meets a selection, with the nearest that exist; "" where some file does."""
     if not entries or any(selection.holds(entry) for entry in entries):
         return ""
-    reasons = [*_unknown_tags(selection, entries), *_unknown_properties(selection, entries)]
+    reasons = [
+        *_unknown_places(selection, entries),
+        *_unknown_tags(selection, entries),
+        *(reason for each in selection.conditions if (reason := _unmet(each, entries))),
+    ]
     words = " ".join(reasons) or "Each filter is met by some file, all of them together by none; leave one out."
     return f"None of {len(entries):,} files meets the filters. {words}"
 
@@ -119,16 +125,36 @@ def _unknown_tags(selection: Selection, entries: Sequence[FileEntry]) -> Iterabl
             yield f"No file has the tag {tag!r}; " + _nearest(tag, known)
 
 
-def _unknown_properties(selection: Selection, entries: Sequence[FileEntry]) -> Iterable[str]:
-    for condition in selection.conditions:
-        values = Counter(str(value)[:80] for entry in entries for value in values_of(entry, condition.name))
-        if not values and condition.operator != "!=":
-            names = Counter(name for entry in entries for name in names_of(entry))
-            yield f"No file has the property {condition.name!r}; " + _nearest(condition.name, names)
-        elif condition.operator in {"=", "~"} and not any(condition.holds(entry) for entry in entries):
-            yield f"No file has {condition.name}{condition.operator}{condition.value}; " + _nearest(
-                condition.value, values
-            )
+def _unknown_places(selection: Selection, entries: Sequence[FileEntry]) -> Iterable[str]:
+    if selection.within and not any(place.holds(entry) for place in selection.within for entry in entries):
+        yield "No file lies in " + " or ".join(place.path for place in selection.within) + "."
+    if all(any(place.holds(entry) for place in selection.outside) for entry in entries):
+        yield "Every file is left out by exclude_path."
+
+
+def _unmet(condition: Condition, entries: Sequence[FileEntry]) -> str:
+    """Why no file meets a condition, "" where one does."""
+    if any(condition.holds(entry) for entry in entries):
+        return ""
+    asked = f"{condition.name}{condition.operator}{condition.value}"
+    if condition.operator == "!=":
+        return f"Every file has {condition.name}={condition.value}."
+    values = Counter(_short(value) for entry in entries for value in values_of(entry, condition.name))
+    if values:
+        return f"No file has {asked}; " + _nearest(condition.value, values)
+    names = Counter(name for entry in entries for name in names_of(entry))
+    wanted = _folded(condition.name)
+    if not any(_folded(name) == wanted for name in names):
+        return f"No file has the property {condition.name!r}; " + _nearest(condition.name, names)
+    inner = Counter({name: count for name, count in names.items() if _folded(name).startswith(f"{wanted}.")})
+    if inner:
+        held = ", ".join(name for name, _ in inner.most_common(NEAREST))
+        return f"The property {condition.name!r} has no value of its own; it holds {held}."
+    return f"The property {condition.name!r} is there, but has no value in any file."
+
+
+def _short(value: Any) -> str:
+    return " ".join(text_of(value).split())[:_SHOWN]
 
 
 def _nearest(wanted: str, known: Counter[str]) -> str:
@@ -138,10 +164,13 @@ def _nearest(wanted: str, known: Counter[str]) -> str:
     folded: dict[str, str] = {}
     for name, _ in known.most_common():
         folded.setdefault(_folded(name), name)
+    total = Counter[str]()
+    for name, count in known.items():
+        total[folded[_folded(name)]] += count
     close = difflib.get_close_matches(_folded(wanted), list(folded), n=NEAREST, cutoff=0.6)
     if close:
         return "the nearest: " + ", ".join(folded[name] for name in close) + "."
-    return "the most frequent: " + ", ".join(name for name, _ in known.most_common(NEAREST)) + "."
+    return "the most frequent: " + ", ".join(name for name, _ in total.most_common(NEAREST)) + "."
 
 
 def _with_parents(tag: str) -> Iterable[str]:

@@ -153,7 +153,7 @@ SEARCH = _object(
         "more": _flag("Whether further hits stand behind the last; a larger k shows them."),
         "note": _text("What limits this answer: why it is empty, degraded, cut or incomplete."),
         "indexed_percent": _number("While a job indexes what was searched: how far it is."),
-        "degraded": _text("Why one of the two ways of searching was not used."),
+        "degraded": _text("Why one of the two ways of searching was not used, or whose index answered instead."),
         **ERROR,
     },
     ("hits",),

@@ -43,7 +43,7 @@ def check(settings: StoreSettings, model: Model | None) -> Generator[Step]:
     with closing(settings.session()) as session:
         looks: list[tuple[str, Callable[[], str]]] = []
         if "://" in target.address and target.data_dir is None:
-            looks += [("network", lambda: reach(target.address)), ("TLS", lambda: _tls(target))]
+            looks += [("network", lambda: reach(target.address, target.given)), ("TLS", lambda: _tls(target))]
         looks += [
             ("credentials", lambda: _version(session)),
             ("database", lambda: _collections(session, target)),
@@ -74,7 +74,7 @@ def _address(target: Target) -> str:
 def _tls(target: Target) -> str:
     if not target.address.lower().startswith("https://"):
         return "none asked for: the network sees what is sent"
-    return greet_tls(target.address, target.shown, target.ca_file)
+    return greet_tls(target.address, target.shown, target.ca_file, target.given)
 
 
 def _version(session: Session) -> str:

@@ -18,6 +18,7 @@ from markdown_rag.errors import (
     StoreUnavailable,
 )
 from markdown_rag.store.disk import disk_failure
+from markdown_rag.store.given import OF_INDEX, Given
 
 
 class Kind(Enum):
@@ -53,8 +54,8 @@ class Symptoms:
 class Rule:
     """A failure that is known by a code, a status, or words of the text or of gRPC's details (any of them).
 
-    says, next_step: the error's, with {address}, {text}, {reason} (the details after the word that was found) and
-    {seconds}. unless: words in the text that make it something else.
+    says, next_step: the error's, with {address}, {text}, {reason} (the details after the word that was found),
+    {seconds}, and what the settings are called, {given}. unless: words in the text that make it something else.
     """
 
     kind: Kind
@@ -75,17 +76,18 @@ class Rule:
         known = seen.code in self.codes or seen.status in self.status
         return known or any(word in lowered for word in self.text) or any(word in seen.details for word in self.details)
 
-    def failure(self, seen: Symptoms, address: str, seconds: float) -> Failure:
+    def failure(self, seen: Symptoms, address: str, seconds: float, given: Given) -> Failure:
         """What it means there."""
         word = next((word for word in self.details if word in seen.details), "")
         reason = seen.details.partition(word)[2].strip(": ").partition(": OK")[0][:100] if word else ""
-        known = {"address": address, "text": _short(seen.text), "reason": reason, "seconds": f"{seconds:.0f}"}
-        return Failure(self.kind, self.error(self.says.format_map(known), self.next_step))
+        text, limit = _short(seen.text), f"{seconds:.0f}"
+        known = {"address": address, "text": text, "reason": reason, "seconds": limit, "given": given}
+        return Failure(self.kind, self.error(self.says.format_map(known), self.next_step.format_map(known)))
 
 
-_CHECK_SERVER = "Check that the server runs and MILVUS_ADDRESS is right."
-_CHECK_PORT = "Check the port in MILVUS_ADDRESS: gRPC is 19530 by default, not 9091."
-_CREDENTIALS = "Set MILVUS_TOKEN to an API key or user:password."
+_CHECK_SERVER = "Check that the server runs and {given.address} is right."
+_CHECK_PORT = "Check the port in {given.address}: gRPC is 19530 by default, not 9091."
+_CREDENTIALS = "Set {given.token} to an API key or user:password."
 _FOREIGN = "What answers at {address} is not Milvus, or does not know this request: {text}."
 
 TAKEN_AWAY = "the database was taken away"  # how the embedded engine says so
@@ -104,21 +106,21 @@ _RULES: tuple[Rule, ...] = (
         Kind.FINAL,
         StoreAddressError,
         "The certificate of Milvus at {address} is not trusted: {reason}.",
-        "Set MILVUS_CA_FILE to the certificate of the authority that issued it.",
+        "Set {given.ca_file} to the certificate of the authority that issued it.",
         details=("CERTIFICATE_VERIFY_FAILED",),
     ),
     Rule(
         Kind.FINAL,
         StoreAddressError,
         "The certificate of Milvus at {address} is for another name.",
-        "Write a name that the certificate carries in MILVUS_ADDRESS.",
+        "Write a name that the certificate carries in {given.address}.",
         details=("Hostname Verification",),
     ),
     Rule(
         Kind.FINAL,
         StoreAddressError,
         "What listens at {address} does not speak TLS.",
-        "Write http:// instead of https:// in MILVUS_ADDRESS.",
+        "Write http:// instead of https:// in {given.address}.",
         details=("WRONG_VERSION_NUMBER",),
     ),
     Rule(
@@ -132,7 +134,7 @@ _RULES: tuple[Rule, ...] = (
         Kind.FINAL,
         StoreAddressError,
         "Milvus at {address} has no such database.",
-        "Create it, or correct or unset MILVUS_DATABASE.",
+        "Create it, or correct or unset {given.database}.",
         codes=frozenset({800}),
         text=("database not found", "' does not exist"),
         unless="collection",
@@ -170,13 +172,13 @@ _RULES: tuple[Rule, ...] = (
         Kind.FINAL,
         StoreAuthError,
         "Milvus at {address} knows this user, who has no right to do that ({text}).",
-        "Grant it a role with the rights that docs/milvus-setup.md lists, or use other credentials in MILVUS_TOKEN.",
+        "Grant it a role with the rights that docs/milvus-setup.md lists, or use other credentials in {given.token}.",
         status=frozenset({"PERMISSION_DENIED"}),
     ),
     Rule(
         Kind.FINAL,
         StoreAuthError,
-        "Milvus at {address} asks for credentials, and MILVUS_TOKEN is not set.",
+        "Milvus at {address} asks for credentials, and {given.token} is not set.",
         _CREDENTIALS,
         details=("missing authorization",),
     ),
@@ -237,33 +239,36 @@ _RULES: tuple[Rule, ...] = (
 )
 
 
-def diagnose(seen: Symptoms, address: str, seconds: float) -> Failure:
+def diagnose(seen: Symptoms, address: str, seconds: float, given: Given = OF_INDEX) -> Failure:
     """The meaning of a failed call to the server at address, which was given seconds."""
     if seen.illegal_address:
-        return Failure(Kind.FINAL, illegal_address(address))
-    full = disk_failure(seen.text, address)
+        return Failure(Kind.FINAL, illegal_address(address, given))
+    full = disk_failure(seen.text, address, given)
     if full is not None:
         return Failure(Kind.FINAL, full)
-    return next(rule for rule in _RULES if rule.found(seen)).failure(seen, address, seconds)
+    return next(rule for rule in _RULES if rule.found(seen)).failure(seen, address, seconds, given)
 
 
-def illegal_address(address: str) -> StoreAddressError:
+def illegal_address(address: str, given: Given = OF_INDEX) -> StoreAddressError:
     """The error for an address that is none."""
     return StoreAddressError(
-        f"MILVUS_ADDRESS is not an address: {address!r}.",
+        f"{given.address} is not an address: {address!r}.",
         "Write http://host:19530, https://host, unix:/path, or a path that ends in .db for the embedded engine.",
     )
 
 
-def speaks_tls(address: str) -> StoreAddressError:
+def speaks_tls(address: str, given: Given = OF_INDEX) -> StoreAddressError:
     """The error for a server that wants TLS at an address without it."""
-    return StoreAddressError(f"Milvus at {address} speaks TLS.", "Write https:// instead of http:// in MILVUS_ADDRESS.")
+    return StoreAddressError(
+        f"Milvus at {address} speaks TLS.", f"Write https:// instead of http:// in {given.address}."
+    )
 
 
-def unreadable_ca(path: str, error: OSError) -> StoreAddressError:
+def unreadable_ca(path: str, error: OSError, given: Given = OF_INDEX) -> StoreAddressError:
     """The error for a file of certificates that cannot be read."""
     return StoreAddressError(
-        f"MILVUS_CA_FILE={path} cannot be read: {error.strerror or error}.", "Name a readable file of PEM certificates."
+        f"{given.ca_file}={path} cannot be read: {error.strerror or error}.",
+        "Name a readable file of PEM certificates.",
     )
 
 

@@ -17,6 +17,7 @@ from markdown_rag.processes.endpoint import Connection, find
 from markdown_rag.processes.starting import START_SECONDS, Program, find_or_start
 from markdown_rag.store.disk import disk_failure
 from markdown_rag.store.endpoint import ENDPOINT_FILE, KIND
+from markdown_rag.store.given import OF_INDEX, Given
 
 _LOCK_FILE = "engine.lock"
 _LOG_FILE = "engine.log"
@@ -57,29 +58,35 @@ class EngineConnection:
 
 
 def connect_engine(
-    data_dir: Path, log_dir: Path | None = None, *, seconds: float = START_SECONDS, loopback: bool = False
+    data_dir: Path,
+    log_dir: Path | None = None,
+    *,
+    seconds: float = START_SECONDS,
+    loopback: bool = False,
+    given: Given = OF_INDEX,
 ) -> EngineConnection:
     """The engine of the directory, started if it does not run.
 
     data_dir: made if missing. log_dir: where engine.log is written (default: beside data_dir). loopback: start it on
-    the loopback interface even where unix sockets work. Raises StoreFormatError for an old single-file database and
-    StoreUnavailable for everything else that keeps an engine from answering within seconds.
+    the loopback interface even where unix sockets work. given: what messages call the settings. Raises
+    StoreFormatError for an old single-file database and StoreUnavailable for everything else that keeps an engine from
+    answering within seconds.
     """
     deadline = time.monotonic() + seconds
     found = find(data_dir / ENDPOINT_FILE, KIND)
     while found is None:
         log_dir = log_dir or data_dir.parent
-        _prepare(data_dir, log_dir)
+        _prepare(data_dir, log_dir, given)
         try:
-            found = find_or_start(_program(data_dir, log_dir, loopback=loopback), deadline)
+            found = find_or_start(_program(data_dir, log_dir, given, loopback=loopback), deadline)
         except StartError as error:
             if data_dir.exists() or time.monotonic() > deadline:  # else it was removed between two steps
                 words = StoreUnavailable(error.message, error.next_step)
-                raise disk_failure(error.message, str(data_dir)) or words from error
+                raise disk_failure(error.message, str(data_dir), given) or words from error
     return EngineConnection(found)
 
 
-def _program(data_dir: Path, log_dir: Path, *, loopback: bool) -> Program:
+def _program(data_dir: Path, log_dir: Path, given: Given, *, loopback: bool) -> Program:
     return Program(
         name=f"The embedded engine of {data_dir}",
         endpoint=data_dir / ENDPOINT_FILE,
@@ -91,27 +98,27 @@ def _program(data_dir: Path, log_dir: Path, *, loopback: bool) -> Program:
         folder=data_dir,
         environment=_ENVIRONMENT,
         held=f"The index in {data_dir} is in use by another program.",
-        way_out="End the program that holds it open, or set MILVUS_ADDRESS to another place.",
+        way_out=f"End the program that holds it open, or set {given.address} to another place.",
     )
 
 
-def _prepare(data_dir: Path, log_dir: Path) -> None:
+def _prepare(data_dir: Path, log_dir: Path, given: Given) -> None:
     if data_dir.is_file():
         raise StoreFormatError(
             f"{data_dir} is a single-file database of an older Milvus Lite, which cannot be read any more.",
-            "Move it away (the index is made anew from your files) or set MILVUS_ADDRESS to another place.",
+            f"Move it away (the index is made anew from your files) or set {given.address} to another place.",
         )
     try:
         make_private(data_dir)
         make_private(log_dir)
     except OSError as error:
-        raise _unwritable(data_dir, error) from error
+        raise _unwritable(data_dir, error, given) from error
     if not os.access(data_dir, os.W_OK | os.X_OK):
-        raise _unwritable(data_dir, PermissionError("permission denied"))
+        raise _unwritable(data_dir, PermissionError("permission denied"), given)
 
 
-def _unwritable(data_dir: Path, error: OSError) -> StoreUnavailable:
-    return disk_failure(str(error), str(data_dir)) or StoreUnavailable(
+def _unwritable(data_dir: Path, error: OSError, given: Given) -> StoreUnavailable:
+    return disk_failure(str(error), str(data_dir), given) or StoreUnavailable(
         f"The index directory {data_dir} cannot be written: {error.strerror or error}.",
-        "Give your user write access to it, or set MILVUS_ADDRESS or MARKDOWN_RAG_CACHE_DIR to another place.",
+        f"Give your user write access to it, or set {given.moves} to another place.",
     )

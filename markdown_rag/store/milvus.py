@@ -21,16 +21,16 @@ from typing import Any, TypeVar
 
 from markdown_rag.clock import current_stop
 from markdown_rag.errors import StoreAuthError, StoreUnavailable
-from markdown_rag.paths import names_server
+from markdown_rag.paths import is_store_address, names_server
 from markdown_rag.store.base import Capabilities
 from markdown_rag.store.capabilities import capabilities_of
 from markdown_rag.store.failures import Failure, Kind, Symptoms, diagnose, illegal_address, speaks_tls
+from markdown_rag.store.given import OF_INDEX, Given
 from markdown_rag.store.launcher import EngineConnection, connect_engine
 from markdown_rag.store.sockets import checked_ca_file, wants_tls
 from markdown_rag.store.symptoms import symptoms_of
 
 T = TypeVar("T")
-_REMOTE_SCHEMES = ("http://", "https://", "tcp://", "unix:")
 _PAUSES = (0.0, 0.3, 1.0)  # before each repetition of a call whose connection was lost; then the last one again
 _TICK_S = 0.2  # how late a stop is seen
 _CLOSE_S = 0.5  # how long closing waits for a connection that is being made; whoever makes it drops it then
@@ -41,7 +41,8 @@ _IMPORTING = threading.Lock()
 class Target:
     """Where the store is. data_dir is set for the embedded engine; shown is fit for messages (no credentials).
 
-    database, ca_file: of a server; "" for its default database and the system's authorities.
+    database, ca_file: of a server; "" for its default database and the system's authorities. given: what messages call
+    the settings it comes from.
     """
 
     address: str
@@ -51,24 +52,25 @@ class Target:
     shown: str
     database: str = ""
     ca_file: str = ""
+    given: Given = OF_INDEX
 
 
-def target_of(address: str, token: str, state_dir: Path, database: str = "", ca_file: str = "") -> Target:
-    """The meaning of MILVUS_ADDRESS: a server's address, or the path of a data directory ending in ``.db``.
+def target_of(
+    address: str, token: str, state_dir: Path, database: str = "", ca_file: str = "", *, given: Given = OF_INDEX
+) -> Target:
+    """The meaning of a store's address: a server's address, or the path of a data directory ending in ``.db``.
 
     A relative path is inside the state directory. Raises StoreAddressError.
     """
     address = address.strip()
+    scheme, separator, rest = address.partition("://")
+    shown = f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else address
+    if not is_store_address(address):
+        raise illegal_address(shown, given)
     if names_server(address):
-        if not address.lower().startswith(_REMOTE_SCHEMES):
-            raise illegal_address(address)
-        scheme, separator, rest = address.partition("://")
-        shown = f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else address
-        return Target(address, token, state_dir, None, shown, database, ca_file)
-    if not address.endswith(".db") or "\0" in address:
-        raise illegal_address(address)
+        return Target(address, token, state_dir, None, shown, database, ca_file, given)
     data_dir = state_dir / Path(address).expanduser()
-    return Target(address, "", state_dir, data_dir, str(data_dir))
+    return Target(address, "", state_dir, data_dir, str(data_dir), given=given)
 
 
 def library() -> Any:
@@ -175,41 +177,53 @@ class Session:
         try:
             return operation(self._connected(pymilvus), seconds)
         except (pymilvus.MilvusException, grpc.RpcError) as error:
-            failure = diagnose(symptoms_of(error, pymilvus), self.target.shown, seconds)
+            failure = self._diagnosed(symptoms_of(error, pymilvus), seconds)
             if (
                 failure.kind is Kind.LOST
                 and self.target.address.startswith("http://")
                 and wants_tls(self.target.address)
             ):
-                failure = Failure(Kind.FINAL, speaks_tls(self.target.shown))
+                failure = Failure(Kind.FINAL, speaks_tls(self.target.shown, self.target.given))
             failure.error.__cause__ = error
             return failure
         except ValueError as error:  # grpc's word for a channel that another thread has just closed
             if "closed channel" not in str(error):
                 raise
-            return diagnose(Symptoms(str(error), 0, "UNAVAILABLE"), self.target.shown, seconds)
+            return self._diagnosed(Symptoms(str(error), 0, "UNAVAILABLE"), seconds)
+
+    def _diagnosed(self, seen: Symptoms, seconds: float) -> Failure:
+        return diagnose(seen, self.target.shown, seconds, self.target.given)
 
     def _connected(self, pymilvus: Any) -> Any:
         with self._lock:
             if self._closing.is_set():
                 raise StoreUnavailable("The store is closed.")
             if self._client is None:
-                self._client = pymilvus.MilvusClient(**self._access(), timeout=self.seconds, dedicated=True)
+                self._client = self._connect(pymilvus)
             if self._closing.is_set():  # by somebody who did not wait for the connection
                 self._drop()
                 raise StoreUnavailable("The store is closed.")
             return self._client
 
+    def _connect(self, pymilvus: Any) -> Any:
+        access = self._access()
+        try:
+            return pymilvus.MilvusClient(**access, timeout=self.seconds, dedicated=True)
+        except ValueError as error:  # the library's word for an address that it does not understand
+            if "closed channel" in str(error):
+                raise
+            raise illegal_address(self.target.shown, self.target.given) from error
+
     def _access(self) -> dict[str, str]:
         """Where the client connects, and as whom."""
         target = self.target
         if target.data_dir is not None:
-            self._engine = connect_engine(target.data_dir, target.log_dir)
+            self._engine = connect_engine(target.data_dir, target.log_dir, given=target.given)
             return {"uri": self._engine.uri, "token": self._engine.token}
         given = {"uri": target.address, "token": target.token, "db_name": target.database}
         if target.ca_file and target.address.lower().startswith("https://"):
             # The library's word for whom to trust; its ca_pem_path is for clients that have certificates too.
-            given["server_pem_path"] = checked_ca_file(target.ca_file)
+            given["server_pem_path"] = checked_ca_file(target.ca_file, target.given)
         return given
 
     def _renew(self, generation: int) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from markdown_rag.store import schema
 from markdown_rag.store.base import Model, Store
 from markdown_rag.store.collection import MilvusStore
+from markdown_rag.store.given import OF_INDEX, Given
 from markdown_rag.store.milvus import Session, Target, target_of
 
 
@@ -18,7 +19,7 @@ class StoreSettings:
     address: a server (``http://host:19530``) or a path ending in ``.db`` (relative: inside state_dir). token: of a
     server. prefix: first part of every collection's name. insert_batch: most rows of one request. timeout_s: limit
     of one call. state_dir: where the engine writes its log. database, ca_file: of a server ("" for the default).
-    wait_s: how long a server that does not answer is waited for.
+    wait_s: how long a server that does not answer is waited for. given: what messages call all this.
     """
 
     address: str
@@ -30,10 +31,11 @@ class StoreSettings:
     database: str = ""
     ca_file: str = ""
     wait_s: float = 0.0
+    given: Given = OF_INDEX
 
     def target(self) -> Target:
         """The place, or StoreAddressError."""
-        return target_of(self.address, self.token, self.state_dir, self.database, self.ca_file)
+        return target_of(self.address, self.token, self.state_dir, self.database, self.ca_file, given=self.given)
 
     def session(self) -> Session:
         """A connection, made on first use; the caller closes it."""

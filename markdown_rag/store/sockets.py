@@ -10,21 +10,16 @@ from urllib.parse import urlsplit
 
 from markdown_rag.errors import StoreAddressError, StoreUnavailable
 from markdown_rag.store.failures import unreadable_ca
+from markdown_rag.store.given import OF_INDEX, Given
 
 _PORT, _TLS_PORT = 19530, 443  # what the library takes where an address names none
 _SECONDS = 3.0
 
 
 def place_of(address: str) -> tuple[str, int]:
-    """Host and port of a server's address."""
+    """Host and port of a server's address, as ``target_of`` has accepted it."""
     parts = urlsplit(address)
-    try:
-        port = parts.port
-    except ValueError as error:
-        raise StoreAddressError(
-            f"The port in MILVUS_ADDRESS is none: {error}.", "Write a number up to 65535."
-        ) from error
-    return parts.hostname or "localhost", port or (_TLS_PORT if parts.scheme == "https" else _PORT)
+    return parts.hostname or "localhost", parts.port or (_TLS_PORT if parts.scheme == "https" else _PORT)
 
 
 def wants_tls(address: str) -> bool:
@@ -41,7 +36,7 @@ def wants_tls(address: str) -> bool:
     return False
 
 
-def reach(address: str) -> str:
+def reach(address: str, given: Given = OF_INDEX) -> str:
     """Connect and hang up. StoreUnavailable with the network's own word for what is wrong."""
     host, port = place_of(address)
     try:
@@ -50,14 +45,14 @@ def reach(address: str) -> str:
     except OSError as error:
         raise StoreUnavailable(
             f"{host}:{port} takes no connection: {error.strerror or error}.",
-            "Check that the server runs, that no firewall is between, and MILVUS_ADDRESS.",
+            f"Check that the server runs, that no firewall is between, and {given.address}.",
         ) from error
 
 
-def greet_tls(address: str, shown: str, ca_file: str) -> str:
+def greet_tls(address: str, shown: str, ca_file: str, given: Given = OF_INDEX) -> str:
     """A TLS greeting as the client will do it. StoreAddressError where it will not be trusted."""
     host, port = place_of(address)
-    context = ssl.create_default_context(cafile=checked_ca_file(ca_file) if ca_file else None)
+    context = ssl.create_default_context(cafile=checked_ca_file(ca_file, given) if ca_file else None)
     try:
         with (
             socket.create_connection((host, port), timeout=_SECONDS) as raw,
@@ -68,19 +63,19 @@ def greet_tls(address: str, shown: str, ca_file: str) -> str:
     except ssl.SSLCertVerificationError as error:
         raise StoreAddressError(
             f"The certificate of Milvus at {shown} is not trusted: {error.verify_message}",
-            "Set MILVUS_CA_FILE to the certificate of the authority that issued it, and use a name it carries.",
+            f"Set {given.ca_file} to the certificate of the authority that issued it, and use a name it carries.",
         ) from error
     except OSError as error:
         raise StoreAddressError(
-            f"What listens at {shown} does not speak TLS.", "Write http:// instead of https:// in MILVUS_ADDRESS."
+            f"What listens at {shown} does not speak TLS.", f"Write http:// instead of https:// in {given.address}."
         ) from error
 
 
-def checked_ca_file(path: str) -> str:
+def checked_ca_file(path: str, given: Given = OF_INDEX) -> str:
     """The path, written out; StoreAddressError unless the file can be read and holds certificates."""
     whole = os.path.expanduser(path)
     try:
         ssl.create_default_context(cafile=whole)
     except OSError as error:  # SSLError, of a file without certificates, is one
-        raise unreadable_ca(path, error) from error
+        raise unreadable_ca(path, error, given) from error
     return whole

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from markdown_rag.app import App
-from markdown_rag.errors import JobError
+from markdown_rag.errors import InputError, JobError, StoreFormatError
 from markdown_rag.facade import IndexCall
 from markdown_rag.freshening import watches_of
 from markdown_rag.jobs.job import IndexRequest
 from markdown_rag.paths import workspace_for
 from markdown_rag.settings import load_settings
+from markdown_rag.store.base import Model
 from markdown_rag.store.memory import MemoryStore
+from markdown_rag.store.opening import open_store
 from markdown_rag.upkeep import Upkeep, another_place
 from markdown_rag.wiring import Parts
 from markdown_rag.workspaces import Searched
@@ -105,6 +108,26 @@ def test_a_copy_to_another_server_takes_no_token_database_or_certificates_of_the
     theirs = {"MILVUS_TARGET_TOKEN": "t", "MILVUS_TARGET_DATABASE": "d", "MILVUS_TARGET_CA_FILE": "/c.pem"}
     target = another_place(source, there, load_settings({**given, **theirs}))
     assert (target.token, target.database, target.ca_file) == ("t", "d", "/c.pem")
+
+
+@pytest.mark.parametrize("address", ["", "http://me:secret@127.0.0.1:99999", "http://", "localhost:19530", "/data/x"])
+def test_a_place_to_copy_to_that_can_be_nowhere_is_the_askers_error(agent: Callable[..., App], address: str) -> None:
+    with pytest.raises(InputError, match="--to is not an address") as raised:
+        agent().migrate(address)
+    assert "secret" not in str(raised.value)
+
+
+def test_messages_of_a_copy_name_what_was_given_for_its_target(tmp_path: Path) -> None:
+    here, there = tmp_path / "here.db", tmp_path / "there.db"
+    there.write_text("of version 1")
+    settings = load_settings({"MARKDOWN_RAG_CACHE_DIR": str(tmp_path), "MILVUS_ADDRESS": str(here)})
+    source = Parts(settings).store_settings
+    target = another_place(source, str(there), settings)
+    for place, named in ((source, "set MILVUS_ADDRESS to"), (target, "set --to to")):
+        store = open_store(replace(place, address=str(there)), Model("p", "m", 4, 0.0))
+        with pytest.raises(StoreFormatError, match=named):
+            store.count()
+        store.close()
 
 
 def test_a_repair_of_one_part_leaves_the_others(agent: Callable[..., App], vault: Path) -> None:

@@ -92,6 +92,39 @@ def test_what_no_file_has_is_answered_with_the_nearest_that_exists(selection: Se
     assert words in explain_nothing(selection, FILES)
 
 
+SPARSE = [
+    entry("a.md", null_val=None, empty="", project={"name": "Atlas", "phase": 2}, when="2024-01-31", flag=True),
+    entry("b.md", when="2024-01-30", flag="true"),
+    entry("c.md", flag=False),
+]
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ("null_val", "The property 'null_val' is there, but has no value in any file."),
+        ("empty=x", "The property 'empty' is there, but has no value in any file."),
+        ("project=Atlas", "The property 'project' has no value of its own; it holds project.name, project.phase."),
+        ("when>2024-01-31", "No file has when>2024-01-31; the nearest: 2024-01-31, 2024-01-30."),
+        ("when<2001", "No file has when<2001; the most frequent: 2024-01-31, 2024-01-30."),
+        ("flag=yes", "No file has flag=yes; the most frequent: true, false."),
+        ("path!=a.md", "Every file has path=a.md."),
+    ],
+)
+def test_a_single_filter_that_no_file_meets_says_what_there_is_as_a_user_writes_it(condition: str, words: str) -> None:
+    files = SPARSE[:1] if "!=" in condition else SPARSE
+    told = explain_nothing(select(properties=[condition]), files)
+    assert words in told
+    assert "leave one out" not in told
+
+
+def test_places_that_hold_no_file_are_named() -> None:
+    inside = Selection(within=(Place((), "docs"), Place((), "notes")))
+    assert "No file lies in docs or notes." in explain_nothing(inside, FILES)
+    outside = Selection(outside=(Place((), "a.md"), Place((), "b.md")))
+    assert "Every file is left out by exclude_path." in explain_nothing(outside, FILES)
+
+
 def test_nothing_is_explained_where_a_file_meets_the_filters_or_there_is_none() -> None:
     assert explain_nothing(select(tags=["person"]), FILES) == ""
     assert explain_nothing(select(tags=["person"]), []) == ""

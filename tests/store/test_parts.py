@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import string
 import threading
 from dataclasses import replace
@@ -25,7 +26,8 @@ from markdown_rag.errors import (
 from markdown_rag.store import schema
 from markdown_rag.store.disk import disk_failure
 from markdown_rag.store.failures import TAKEN_AWAY, Kind, Symptoms, diagnose
-from markdown_rag.store.milvus import target_of
+from markdown_rag.store.given import OF_TARGET
+from markdown_rag.store.milvus import Session, Target, target_of
 from markdown_rag.store.postings import Postings, best
 from markdown_rag.store.rwlock import ReadersFirstLock
 
@@ -182,6 +184,36 @@ def test_an_exception_of_the_library_means_one_of_our_errors(symptoms: Symptoms,
     failure = diagnose(symptoms, "http://host:19530", 30)
     assert failure.kind is kind
     assert type(failure.error) is error
+
+
+@pytest.mark.parametrize(
+    ("symptoms", "named"),
+    [
+        (Symptoms("", 0, "", details="missing authorization"), "MILVUS_TARGET_TOKEN"),
+        (Symptoms("Fail connecting to server", 2, "UNAUTHENTICATED"), "MILVUS_TARGET_TOKEN"),
+        (Symptoms("permission deny to agent1", 65535, "PERMISSION_DENIED"), "MILVUS_TARGET_TOKEN"),
+        (Symptoms("database not found[database=nodb]", 800, ""), "MILVUS_TARGET_DATABASE"),
+        (Symptoms("", 0, "", details="CERTIFICATE_VERIFY_FAILED"), "MILVUS_TARGET_CA_FILE"),
+        (Symptoms("", 0, "", details="Hostname Verification"), "--to"),
+        (Symptoms("", 0, "", details="WRONG_VERSION_NUMBER"), "--to"),
+        (Symptoms("", 0, "", details="http1"), "--to"),
+        (Symptoms("", 0, "", details="Connection refused"), "--to"),
+        (Symptoms("uri: x is illegal", 1, "", illegal_address=True), "--to"),
+        (Symptoms(str(OSError(errno.EROFS, os.strerror(errno.EROFS))), 1, ""), "--to"),
+    ],
+)
+def test_of_where_an_index_is_copied_to_messages_name_what_was_given_for_it(symptoms: Symptoms, named: str):
+    said = str(diagnose(symptoms, "http://host:19530", 30, OF_TARGET).error)
+    assert named in said
+    assert not {"MILVUS_ADDRESS", "MILVUS_TOKEN", "MILVUS_DATABASE", "MILVUS_CA_FILE"} & set(re.findall(r"\w+", said))
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:99999", "http://127.0.0.1:abc"])
+def test_what_the_library_says_of_an_address_leaves_as_our_error(address: str, tmp_path: Path):
+    session = Session(Target(address, "", tmp_path, None, address), 2.0)
+    with pytest.raises(StoreAddressError, match="MILVUS_ADDRESS is not an address"):
+        session.call(lambda client, seconds: client.list_collections(timeout=seconds))
+    session.close()
 
 
 @pytest.mark.parametrize(

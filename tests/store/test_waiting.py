@@ -257,8 +257,3 @@ def test_a_check_ends_at_the_step_that_fails(tmp_path: Path) -> None:
 )
 def test_an_address_names_a_host_and_a_port(address: str, place: tuple[str, int]) -> None:
     assert place_of(address) == place
-
-
-def test_a_port_that_is_none_is_said() -> None:
-    with pytest.raises(StoreAddressError, match="port"):
-        place_of("http://host:99999")

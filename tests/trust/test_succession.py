@@ -33,11 +33,11 @@ def vault(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(state_dir: Path, vault: Path, stub: StubServer) -> Iterator[Start]:
-    """start(model): a process with this model over one state directory; the one before it ends."""
+    """start(model): a process with this model over one state directory; the one before it ends unless beside."""
     running: list[Parts] = []
 
-    def restart(model: str = "first", **more: str) -> App:
-        while running:
+    def restart(model: str = "first", *, beside: bool = False, **more: str) -> App:
+        while running and not beside:
             running.pop().close()
         settings = load_settings(
             {
@@ -158,9 +158,46 @@ def test_the_doctor_lists_old_indexes_and_clearing_removes_them(start: Start, va
     assert "_first_64_" in former(app)
     assert "3 rows" in former(app)
     told = app.clear(str(vault))
-    assert "former models" in told["message"]
+    assert "3 files (6 chunks)" in told["message"]
+    assert "from the index and from 1 index of former models. Pass" in told["message"]
     assert app.clear(str(vault), confirm=True)["chunks"] == 6
     assert former(app) == "none"
     assert asked(app, "amber cupboard")["hits"] == []
     app = start()
     assert asked(app, "amber cupboard")["hits"] == []
+
+
+def test_clearing_removes_what_another_process_indexed_with_another_model_since(start: Start, vault: Path) -> None:
+    app = start()
+    assert asked(app, "amber cupboard")["hits"] == []  # it has looked, and there was nothing
+    for model, dimension in (("second", "64"), ("first", "32")):
+        indexed(start(model, beside=True, EMBEDDING_DIM=dimension), vault)
+    told = app.clear()
+    assert (told["files"], told["chunks"]) == (3, 6)
+    assert "3 files (6 chunks)" in told["message"]
+    assert "from the index and from 2 indexes of former models. Pass" in told["message"]
+    assert "Removed 3 files (6 chunks)" in app.clear(confirm=True)["message"]
+    assert asked(start("second"), "amber cupboard")["hits"] == []
+    nothing = start(MARKDOWN_WORKSPACE=str(vault)).clear()
+    assert (nothing["files"], nothing["chunks"]) == (0, 0)
+    assert nothing["message"].startswith("0 files (0 chunks) of ")
+    assert " would be removed from the index. Pass" in nothing["message"]
+
+
+def test_only_an_answer_that_should_hold_a_folder_says_that_a_former_model_has_it(
+    start: Start, vault: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "dune.md").write_text("# Dune\n\nThe dune is behind the cupboard.\n")
+    indexed(start(), other)
+    app = start("second")
+    indexed(app, vault)
+    assert "degraded" not in asked(app, "amber cupboard")
+    assert "degraded" not in app.search(SearchCall("amber", workspace="all", scope_path=(str(vault),)))
+    everywhere = app.search(SearchCall("amber cupboard", workspace="all"))
+    assert everywhere["degraded"] == "1 folder is indexed with a former model only."
+    for call in (SearchCall("dune", workspace=str(other)), SearchCall("dune", scope_path=(str(other),))):
+        answer = app.search(call)
+        assert names(answer) == ["dune.md"]
+        assert "Answered from the index of openai-compatible first" in answer["degraded"]
