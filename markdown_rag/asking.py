@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from markdown_rag.facade import Facade, IndexCall, Json, LinksCall, ListCall, ReadCall, SearchCall
 from markdown_rag.library.passages import parse_continuation, parse_id
 from markdown_rag.shellwords import for_shell, in_shell_words
-from markdown_rag.terminal import say, say_json
+from markdown_rag.terminal import say, say_json, say_line
 
 DONE, FOUND_NOTHING, FAILED = 0, 1, 1
 PLENTY = 1_000_000  # tokens: a list as long as --limit asks for
@@ -154,7 +154,7 @@ def read(app: Facade, options: argparse.Namespace) -> int:
         say_json(found)
     else:
         say(found["text"].rstrip("\n"))
-        say(_where(found), sys.stderr)
+        say_line(_where(found), sys.stderr)
     return DONE if found["text"] else FOUND_NOTHING
 
 
@@ -206,6 +206,8 @@ def links(app: Facade, options: argparse.Namespace) -> int:
 
 def doctor(app: Facade, options: argparse.Namespace) -> int:
     """Check the installation, and one folder's index against the disk."""
+    from markdown_rag.server.render import place_of  # noqa: PLC0415
+
     health = app.health()
     audit: dict[str, Any] = {"ok": False}
     if health["ok"]:
@@ -214,11 +216,11 @@ def doctor(app: Facade, options: argparse.Namespace) -> int:
         say_json({**health, "ok": bool(health["ok"] and audit.get("ok")), "audit": audit})
     else:
         for check in health["checks"]:
-            say(f"{'ok  ' if check['ok'] else 'BAD '} {check['name']}: {in_shell_words(check['detail'])}")
+            say_line(f"{'ok  ' if check['ok'] else 'BAD '} {check['name']}: {in_shell_words(check['detail'])}")
         for finding in audit.get("findings", []):
-            say(f"BAD  {finding['kind']}: {finding['path']} {finding['detail']}")
+            say_line(f"BAD  {finding['kind']}: {finding['path']} {finding['detail']}")
         for link in audit.get("broken_links", []):
-            say(f"info broken link: {link['path']}, line {link['line']}: {link['target']}")
+            say_line(f"info broken link: {link['path']}, {place_of(link['line'])}: {link['target']}")
         if audit.get("message"):
-            say(audit["message"])
+            say_line(audit["message"])
     return DONE if health["ok"] and audit.get("ok") else FAILED

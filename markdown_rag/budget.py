@@ -1,4 +1,4 @@
-"""How long an answer may be: what was asked for, what the least is, and the answer cut to it. Pure.
+"""How long an answer may be: what was asked for, what the least is, and the answer cut to it; numbers in bounds. Pure.
 
 A budget is in tokens, taken as four bytes each. What lies outside the bounds is brought to them, and the answer says
 so; what is no number of tokens at all is refused.
@@ -19,9 +19,18 @@ def budget(asked: int, least: int = LEAST, most: int = 0) -> tuple[int, str]:
     """How many tokens an answer may have, and what is to be said of it. most 0: no bound. Raises InputError."""
     if asked < 1:
         raise InputError(f"max_tokens must be at least 1, not {asked}.", "Leave it out for the default.")
-    given = max(asked, least)
-    given = min(given, most) if most else given
-    return given, "" if given == asked else f"max_tokens={asked} was taken as {given}."
+    return clamped("max_tokens", asked, least, most or max(asked, least))
+
+
+def clamped(name: str, asked: int, least: int, most: int) -> tuple[int, str]:
+    """A number brought to its bounds, and what is to be said of it."""
+    given = min(max(asked, least), most)
+    return given, "" if given == asked else f"{name}={asked} was taken as {given}."
+
+
+def said(*notes: str) -> str:
+    """Notes as one, those that say nothing left out."""
+    return " ".join(filter(None, notes))
 
 
 def noted(found: Json, note: str) -> Json:

@@ -21,7 +21,7 @@ from markdown_rag.facade import Facade, IndexCall, Unusable, job_of
 from markdown_rag.service.opening import open_facade
 from markdown_rag.settings import load_settings
 from markdown_rag.shellwords import for_shell, in_shell_words
-from markdown_rag.terminal import ProgressDisplay, say, say_json, show_outcome, show_preview
+from markdown_rag.terminal import ProgressDisplay, say, say_json, say_line, show_outcome, show_preview
 
 DONE, FAILED, USAGE, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
 POLL_SECONDS = 20.0
@@ -113,7 +113,7 @@ def index(app: Facade, options: argparse.Namespace) -> int:
         return DONE
     accepted = for_shell(app.index(call))
     if not options.json and accepted.get("warning"):
-        say(accepted["warning"], sys.stderr)
+        say_line(accepted["warning"], sys.stderr)
     status = for_shell(_follow(app, job_of(accepted), ours=not accepted["joined"]))
     say_json(status) if options.json else show_outcome(status)
     return DONE if status.get("status") == "succeeded" else FAILED
@@ -141,9 +141,9 @@ def status(app: Facade, options: argparse.Namespace) -> int:
     if options.json:
         say_json(found)
     elif not found.get("found"):
-        say(str(found.get("message", "")))
+        say_line(str(found.get("message", "")))
     else:
-        say("{job_id} {status}, {phase}, {progress_percent} %, {target_path}".format_map(found))
+        say_line("{job_id} {status}, {phase}, {progress_percent} %, {target_path}".format_map(found))
         show_outcome(found)
     return DONE if found.get("found") else FAILED
 
@@ -151,14 +151,14 @@ def status(app: Facade, options: argparse.Namespace) -> int:
 def cancel(app: Facade, options: argparse.Namespace) -> int:
     """Stop a job."""
     answer = for_shell(app.cancel(options.job_id))
-    say_json(answer) if options.json else say(answer["message"])
+    say_json(answer) if options.json else say_line(answer["message"])
     return DONE if answer["cancelled"] else FAILED
 
 
 def clear(app: Facade, options: argparse.Namespace) -> int:
     """Remove a workspace from the index."""
     answer = for_shell(app.clear(options.workspace, confirm=options.yes))
-    say_json(answer) if options.json else say(answer["message"])
+    say_json(answer) if options.json else say_line(answer["message"])
     return DONE
 
 
@@ -177,7 +177,7 @@ def migrate(app: Facade, options: argparse.Namespace) -> int:
             f"{moved['collection']}: {moved['files']} files ({moved['rows']:,} chunks) copied, {moved['present']} were "
             f"there, {moved['newer']} are newer there, {moved['changed']} changed meanwhile. Compared: the same."
         )
-    say(f"Set MILVUS_ADDRESS={done['target']} to use it; the index at {done['source']} stays as it is.")
+    say_line(f"Set MILVUS_ADDRESS={done['target']} to use it; the index at {done['source']} stays as it is.")
     return DONE
 
 
@@ -214,7 +214,8 @@ def service(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"services": running})
     for facts in () if options.json else running:
-        say("\n".join(f"{name}: {value}" for name, value in facts.items()))
+        for name, value in facts.items():
+            say_line(f"{name}: {value}")
     if not running and not options.json:
         say("No background service runs; the next call starts one.")
     return DONE if running else FAILED

@@ -32,22 +32,27 @@ then what to do next. No message ever holds a key or the text of a document.
 
 from __future__ import annotations
 
+from markdown_rag.oneline import one_line
+
 _SHOWN = 12_000  # characters of a message: a line for each variable there is; what was given may be megabytes
 
 
 class FastRagError(Exception):
     """Base of all errors of this package.
 
-    message: what was wrong, one sentence; kept as valid Unicode of bounded length, since it may repeat what was given.
-    next_step: what the reader can do about it, one sentence or "". code: a short stable word for programs.
+    message: what was wrong, one sentence; kept as valid Unicode of bounded length, on one line, since it may repeat
+    what was given or what a disk holds. next_step: what the reader can do about it, one sentence or "". code: a short
+    stable word for programs.
     """
 
     code = "error"
+    has_lines = False  # whether the message is made of lines of ours, each of them safe already
 
     def __init__(self, message: str, next_step: str = "") -> None:
         shown = message if len(message) <= _SHOWN else f"{message[:_SHOWN]}…"
-        self.message = shown.encode("utf-8", "backslashreplace").decode()
-        self.next_step = next_step
+        shown = shown.encode("utf-8", "backslashreplace").decode()
+        self.message = shown if self.has_lines else one_line(shown)
+        self.next_step = one_line(next_step)
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -55,9 +60,10 @@ class FastRagError(Exception):
 
 
 class SettingsError(FastRagError):
-    """A variable's value is not allowed."""
+    """A variable's value is not allowed. A line for each variable."""
 
     code = "settings"
+    has_lines = True
 
 
 class InputError(FastRagError):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from markdown_rag.budget import bounded, budget, noted
+from markdown_rag.budget import bounded, budget, clamped, noted, said
 from markdown_rag.citing import added_answers, broken_link, links_answer, marked, read_answer, search_answer
 from markdown_rag.errors import InputError, NotFound
 from markdown_rag.facade import Json, LinksCall, ListCall, ReadCall, SearchCall
@@ -21,6 +21,7 @@ from markdown_rag.jobs.job import Job
 from markdown_rag.listings import list_answer, workspaces_answer
 from markdown_rag.paths import Workspace, is_within
 from markdown_rag.policies import chunk_policy
+from markdown_rag.readcalls import request_of, settled
 from markdown_rag.reading import Reading
 from markdown_rag.settings import Settings
 from markdown_rag.succession import Answering, Succession
@@ -121,6 +122,7 @@ class Questions:
     ) -> list[Json]:
         """What follows the hits: documents they require, neighbours that answer too."""
         from markdown_rag.library.expansion import Expander
+        from markdown_rag.search.selection import Selection
 
         if unknown := [word for word in expand if word not in EXPANSIONS]:
             raise InputError(f"expand: {unknown[0]!r} is not known.", f"Use {' or '.join(EXPANSIONS)}.")
@@ -132,6 +134,7 @@ class Questions:
             asked.snapshot,
             lambda workspace: reading.links.graph(workspace, asked.snapshot),
             self._parts.root_of,
+            Selection(outside=asked.selection.outside),
         )
         return added_answers(expander, request, hits, expand, self._roots())
 
@@ -148,27 +151,13 @@ class Questions:
     def read(self, call: ReadCall) -> Json:
         """The text of a document or of a part of it, from the file where it is here, else from the index."""
         from markdown_rag.library.passages import parse_continuation, parse_id
-        from markdown_rag.library.reader import MAX_TOKENS, MIN_TOKENS, ReadRequest
         from markdown_rag.markdown.tokens import count
 
-        max_tokens, note = budget(call.max_tokens, MIN_TOKENS, MAX_TOKENS)
-        passage, continuation = parse_id(call.id), parse_continuation(call.continue_from)
-        reading = self._reading_with(call.workspace, passage or continuation)
-        if (call.id and not passage) or (call.continue_from and not continuation):
-            raise InputError("That is no id or continuation.", "Pass one as an answer gave it, or a path.")
-        meant = self._document(reading, call, passage or continuation)
-        request = ReadRequest(
-            entry=meant.entry,
-            passage=None if continuation or (passage and not passage.text) else passage,
-            continuation=continuation,
-            heading=call.heading,
-            lines=call.lines,
-            before=call.before,
-            after=call.after,
-            section=call.section,
-            reconstruct=call.reconstruct,
-            max_tokens=max_tokens,
-        )
+        call, note = settled(call)
+        named = parse_continuation(call.continue_from) or parse_id(call.id)
+        reading = self._reading_with(call.workspace, named)
+        meant = self._document(reading, call, named)
+        request = request_of(call, named, meant.entry)
         root = self._parts.root_of(request.entry.workspace)
         return noted(read_answer(meant.read(self._reader(reading), request, root), root, count), note)
 
@@ -177,16 +166,17 @@ class Questions:
         from markdown_rag.library.graph import neighbours
 
         budget(call.max_tokens)
+        hops, note = clamped("hops", call.hops, 1, MAX_HOPS)
         if call.direction not in DIRECTIONS:
             raise InputError(f"direction: {call.direction!r} is not known.", f"Use {', '.join(DIRECTIONS)}.")
         reading = self._answering(call.workspace).reading
         entry = self._document(reading, call, None).entry
         snapshot = reading.catalog.snapshot((entry.workspace,))
         graph = reading.links.graph(entry.workspace, snapshot)
-        steps = neighbours(graph, entry.path, direction=call.direction, hops=min(max(call.hops, 1), MAX_HOPS))
+        steps = neighbours(graph, entry.path, direction=call.direction, hops=hops)
         broken = [link for link in graph.out.get(entry.path, ()) if not link.target]
         titles = {each.path: each.title for each in snapshot.files.values()}
-        return bounded(links_answer(entry, steps, broken, titles), "links", call.max_tokens)
+        return noted(bounded(links_answer(entry, steps, broken, titles), "links", call.max_tokens), note)
 
     def broken_links(self, workspace: Workspace, scope: str) -> list[Json]:
         """The links in a part of a workspace that lead to nothing: no indexed document, no file on disk."""
@@ -221,15 +211,18 @@ class Questions:
 
     def list_documents(self, call: ListCall) -> Json:
         """What is indexed, by folder, and what was left out."""
-        from markdown_rag.library.listing import page_of, room
+        from markdown_rag.library.listing import MAX_LIMIT, page_of, room
         from markdown_rag.library.vocabulary import vocabulary
+        from markdown_rag.store.base import Where
 
-        tokens, said = budget(call.max_tokens)
+        tokens, note = budget(call.max_tokens)
+        limit, less = clamped("limit", call.limit, 1, MAX_LIMIT)
         reading = self._answering(call.workspace, (call.path,), "path").reading
         asked = self._asked(reading, call, (call.path,), "path")
         ids = {entry.workspace for entry in asked.snapshot.select(asked.everything)}
         if len(asked.searched.ids) != 1 and len(ids) != 1:
-            return workspaces_answer(asked.snapshot.files.values(), self._roots())
+            documents = asked.snapshot.select(Where(exclude_paths=asked.snapshot.edge_lists))
+            return noted(workspaces_answer(documents, self._roots()), said(less, note))
         (workspace,) = ids or asked.searched.ids
         root = self._parts.root_of(workspace)
         entries = asked.snapshot.select(asked.where)
@@ -239,7 +232,7 @@ class Questions:
             asked.everything.scope,
             recursive=call.recursive or filtered,
             after=call.after,
-            limit=call.limit,
+            limit=limit,
             fits=room(tokens),
         )
         is_start = not (asked.everything.scope or call.after) and asked.selection.is_empty
@@ -247,7 +240,7 @@ class Questions:
         words = vocabulary(entries) if is_start else None
         active = self._jobs_of(asked.searched)
         found = list_answer(page, asked.searched, skipped, root, active=active, vocabulary=words)
-        return noted(noted(found, "" if entries else self._why_empty(asked)), said)
+        return noted(found, said("" if entries else self._why_empty(asked), less, note))
 
     def _asked(
         self, reading: Reading, call: SearchCall | ListCall, scopes: Sequence[str], argument: str = "scope_path"

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
 
+from markdown_rag.oneline import DIRECTION_MARKS, one_line
+
 PLAIN_EVERY = 2.0  # seconds between progress lines where the output is no terminal
 _BAR = 24
-_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_UNSAFE = re.compile(f"[\0-\x08\x0b-\x1f\x7f-\x9f{DIRECTION_MARKS}\ud800-\udfff]")
 
 
 def safe(text: str) -> str:
     """Text that cannot colour, move, reverse or ring a terminal: control and direction marks are shown as ``�``."""
-    return "".join(
-        "�" if (unicodedata.category(c) == "Cc" and c not in "\n\t") or c in _BIDI or "\ud800" <= c <= "\udfff" else c
-        for c in text
-    )
+    return _UNSAFE.sub("�", text)
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """One safe line on standard output, or on the given stream."""
+    """Safe text with a line end on standard output, or on the given stream."""
     stream = stream or sys.stdout
     encoding = stream.encoding or "utf-8"
     stream.write(safe(text).encode(encoding, "replace").decode(encoding) + "\n")
     stream.flush()
+
+
+def say_line(text: str, stream: TextIO | None = None) -> None:
+    """One line of ours, which may repeat names that documents or a disk chose."""
+    say(one_line(text), stream)
 
 
 def say_json(value: Any) -> None:
@@ -41,11 +45,11 @@ def show_outcome(status: Mapping[str, Any]) -> None:
     """How an index job ended, and what it did."""
     result = status.get("result") or {}
     if status.get("status") != "succeeded":
-        say(f"{status.get('status')}: {status.get('error') or status.get('note') or ''}", sys.stderr)
+        say_line(f"{status.get('status')}: {status.get('error') or status.get('note') or ''}", sys.stderr)
     if not result:
         return
     counts = result.get("delta_counts", {})
-    say(
+    say_line(
         f"{result.get('message', '')} {counts.get('new', 0)} new, {counts.get('modified', 0)} modified, "
         f"{counts.get('deleted', 0)} deleted; {result.get('insert_count', 0)} chunks stored, "
         f"{result.get('embedded', 0)} texts embedded, {result.get('cached', 0)} from the cache, "
@@ -54,7 +58,7 @@ def show_outcome(status: Mapping[str, Any]) -> None:
     if result.get("cost_usd"):
         say(f"{result.get('tokens', 0):,} tokens were sent, about {result['cost_usd']:.4f} US dollars.")
     for problem in result.get("problems", []):
-        say(f"  {problem['path']}: {problem['reason']}")
+        say_line(f"  {problem['path']}: {problem['reason']}")
 
 
 def show_preview(preview: Mapping[str, Any]) -> None:
@@ -72,7 +76,7 @@ def show_preview(preview: Mapping[str, Any]) -> None:
     if preview.get("cost_usd"):
         say(f"{preview['cost_usd']:>10.4f}  US dollars, about")
     for problem in preview.get("problems", []):
-        say(f"  {problem['path']}: {problem['reason']}")
+        say_line(f"  {problem['path']}: {problem['reason']}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,7 @@ class ProgressDisplay:
         if not self._live and now - self._printed < PLAIN_EVERY:
             return
         self._printed = now
-        line = safe(progress_line(status, self._begun or Begun(now, 0.0, 0), now)).replace("\n", " ")
+        line = one_line(progress_line(status, self._begun or Begun(now, 0.0, 0), now))
         if self._live:
             self._stream.write("\r" + line.ljust(self._width))
             self._width = len(line)

@@ -36,7 +36,12 @@ from markdown_rag.errors import (
 OnVectors = Callable[[list[int], list[Vector]], None]
 OnDone = Callable[[int], None]
 
-RESUME = "Check that it is reachable; what was embedded is kept and the next run goes on from there."
+_KEPT = "what was embedded is kept and the next run goes on from there."
+RESUME = f"Check that it is reachable; {_KEPT}"
+LATER = (
+    "It works and asks for fewer requests: try again after that, or lower EMBEDDING_CONCURRENT_BATCHES and raise "
+    f"EMBEDDING_BATCH_DELAY_MS; {_KEPT}"
+)
 _PROBE = "probe"
 _TICK_S = 0.1  # how often a waiting run looks whether it is to end
 _DRAIN_S = 0.3  # how long a run that ends early waits for answers that are already on their way
@@ -126,7 +131,7 @@ class Run:
         self._query_waits(waits=True)
         if seconds != ASK_LATER and self._silent_s() + seconds > self._bound_s():
             raise EmbeddingUnavailable(
-                f"The embedding provider asks for a pause of {seconds:.0f} seconds.", RESUME, retry_after=seconds
+                f"The embedding provider asks for a pause of {seconds:.0f} seconds.", LATER, retry_after=seconds
             )
         return seconds
 

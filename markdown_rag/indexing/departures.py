@@ -1,8 +1,8 @@
 """Which files left the index, and where their text went: what an id from before is answered with.
 
 A file that was renamed is, to an index run, one that is gone and one that is new. Its rows go, so what told them to be
-the same is kept here: the path that now holds the same bytes, or else hashes of the texts it held. Bounded, and nothing
-rests on it: where it is lost, such an id is answered with "not in the index any more".
+the same is kept here: the path that now holds the same bytes or all of its words, or else hashes of the texts it held.
+Bounded, and nothing rests on it: where it is lost, such an id is answered with "not in the index any more".
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from markdown_rag.paths import file_digest
-from markdown_rag.store.base import FileEntry, Store, record_id
+from markdown_rag.store.base import FileEntry, Match, Store, Where, record_id
 
 KEPT = 20_000  # files, the newest
 TEXTS = 32  # of a file
 READ_ROWS = 2_000  # of one run, for their texts' hashes
+ARRIVALS = 50  # files that one run wrote, in which words of files that left are looked for
+TELLING = 20  # characters: a shorter text stands in many files by chance
 _SLICE = 500
 _HASH_BYTES = 32
 
@@ -33,7 +36,8 @@ TABLE = """
 class Departure:
     """A file that left the index.
 
-    successor: the path that held the same bytes when it left, "" for none. texts: then the hashes of its first texts.
+    successor: the path that held the same bytes, or all of its words in a row, when it left, "" for none. texts: then
+    the hashes of its first texts.
     """
 
     workspace: str
@@ -43,8 +47,13 @@ class Departure:
     texts: tuple[str, ...] = ()
 
 
-def departures(gone: Sequence[FileEntry], staying: Mapping[str, str], store: Store) -> list[Departure]:
-    """What is to be kept of files whose rows are still there. staying: path to hash of every other file."""
+def departures(
+    gone: Sequence[FileEntry], staying: Mapping[str, str], store: Store, arrived: Iterable[str] = ()
+) -> list[Departure]:
+    """What is to be kept of files whose rows are still there.
+
+    staying: path to hash of every other file; arrived: those of them that the run has just written.
+    """
     homes: defaultdict[str, list[str]] = defaultdict(list)
     for path, file_hash in staying.items():
         homes[file_hash].append(path)
@@ -53,8 +62,16 @@ def departures(gone: Sequence[FileEntry], staying: Mapping[str, str], store: Sto
         for entry in gone
     ]
     lost = [entry for entry, departure in zip(gone, found, strict=True) if not departure.successor]
-    texts = _texts(lost, store)
-    return [replace(each, texts=texts.get(each.path, ())) for each in found]
+    rows = _rows(lost, store)
+    holders = _holders(lost, rows, arrived, store)
+    return [
+        replace(
+            each,
+            successor=each.successor or holders.get(each.path, ""),
+            texts=tuple(row.text_hash for row in rows.get(each.path, ())),
+        )
+        for each in found
+    ]
 
 
 def _nearest(path: str, others: Iterable[str]) -> str:
@@ -63,19 +80,49 @@ def _nearest(path: str, others: Iterable[str]) -> str:
     return min(others, key=lambda other: (other.rpartition("/")[2] != name, other), default="")
 
 
-def _texts(gone: Sequence[FileEntry], store: Store) -> dict[str, tuple[str, ...]]:
-    """Path to the hashes of its first texts, in order; of as many files as a run may read."""
+def _rows(gone: Sequence[FileEntry], store: Store) -> dict[str, list[Match]]:
+    """Path to its first rows, in order; of as many files as a run may read."""
     ids: list[str] = []
     for entry in gone:
         rows = min(entry.chunk_count, TEXTS)
         if len(ids) + rows > READ_ROWS:
             break
         ids += [record_id(entry.workspace, entry.path, entry.gen, ord_) for ord_ in range(rows)]
-    found: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    found: defaultdict[str, list[Match]] = defaultdict(list)
     for start in range(0, len(ids), _SLICE):
         for row in store.get(ids[start : start + _SLICE]):
-            found[row.path].append((row.ord, row.text_hash))
-    return {path: tuple(text for _, text in sorted(rows)) for path, rows in found.items()}
+            found[row.path].append(row)
+    return {path: sorted(rows, key=_ord) for path, rows in found.items()}
+
+
+def _ord(row: Match) -> int:
+    return row.ord
+
+
+def _holders(
+    lost: Sequence[FileEntry], rows: Mapping[str, Sequence[Match]], arrived: Iterable[str], store: Store
+) -> dict[str, str]:
+    """Path of a file that left, to that of one just written that holds all of its words in a row."""
+    paths = sorted(arrived)
+    whole = [entry.path for entry in lost if entry.chunk_count == len(rows.get(entry.path, ()))]
+    if not whole or not 0 < len(paths) <= ARRIVALS:
+        return {}
+    written: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+    some = islice(store.rows(Where(workspaces=(lost[0].workspace,), paths=tuple(paths))), READ_ROWS)
+    for row in sorted(some, key=lambda row: (row.path, row.gen, row.ord)):
+        written[row.path, row.gen].append(row.text)
+    bodies = {path: _words("".join(texts)) for (path, _), texts in written.items()}  # of each path the newest
+    found = {path: _words("".join(row.text for row in rows[path])) for path in whole}
+    return {
+        path: _nearest(path, holding)
+        for path, words in found.items()
+        if len(words) >= TELLING and (holding := [other for other, body in bodies.items() if words in body])
+    }
+
+
+def _words(text: str) -> str:
+    """A text without regard to its line ends and blanks."""
+    return " ".join(text.split())
 
 
 def keep(connection: sqlite3.Connection, left: Iterable[Departure]) -> None:

@@ -99,7 +99,7 @@ class Writer:
         if deleted:
             staying = {path: entries[0].file_hash for path, entries in run.generations.items()} | run.arrived
             others = {path: file_hash for path, file_hash in staying.items() if path not in {e.path for e in deleted}}
-            self.cache.depart(departures(deleted, others, self.store))
+            self.cache.depart(departures(deleted, others, self.store, run.arrived))
         self._remove_paths(run, (entry.path for entry in deleted))
         self.cache.forget(run.workspace, (path for path in delta.forgotten if path not in kept))
         run.report.deleted = len(deleted)

@@ -1,7 +1,8 @@
 """A document that an id names, also where it goes by another name since, or is gone.
 
 An index run notes which files leave the index. From that note the file is found that goes on with the text: the one
-with the same bytes, through several renames if need be, or else the one that holds the passage, or most of the texts.
+with the same bytes or all of the words, through several renames if need be, or else the one that holds the passage, or
+most of the texts.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class Meant:
 
     def _gone(self) -> ReadAnswer:
         note = (
-            f"{self.entry.path} was deleted, or renamed and rewritten at once: no indexed document holds its text. "
-            "Search again for another source."
+            f"{self.entry.path} was deleted, or renamed and rewritten at once: no indexed document is known to go on "
+            "with its text. Search for its words: they may stand in another file now."
         )
         return ReadAnswer(self.entry, "", Freshness.DELETED, source="index", stale=True, notes=(note,))
 

@@ -1,7 +1,8 @@
 """What is added behind the hits of a search: documents they require, and neighbours that answer the question too.
 
 Hits are never displaced and never repeated, and what is added is never expanded again: it is reached from hits alone. A
-neighbour must be about the question itself: its own score counts, less for each hop, and a weak one is left out.
+neighbour must be about the question itself: its own score counts, less for each hop, and a weak one is left out. What
+was excluded is neither added nor passed through; required documents may lie outside the scope and the tags.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from markdown_rag.search.answer import Hit, SearchRequest
 from markdown_rag.search.catalog import Snapshot
 from markdown_rag.search.generations import FileKey
 from markdown_rag.search.searcher import Searcher
+from markdown_rag.search.selection import Selection
 from markdown_rag.store.base import record_id
 
 REQUIRED_HOPS, REQUIRED_DOCUMENTS, REQUIRED_TOKENS = 2, 3, 3_500
@@ -45,18 +47,22 @@ class Linked:
 
 @dataclass(frozen=True, slots=True)
 class Expander:
-    """Adds to the hits of one search. graph_of: the links of a workspace; root_of: where it is on this machine."""
+    """Adds to the hits of one search.
+
+    graph_of: the links of a workspace; root_of: where it is on this machine. may_add: what all that is added must meet.
+    """
 
     reader: Reader
     searcher: Searcher
     snapshot: Snapshot
     graph_of: Callable[[str], Graph]
     root_of: Callable[[str], Path | None]
+    may_add: Selection
 
     def required(self, hits: Sequence[Hit]) -> list[Required]:
         """The documents that hits require, nearest first; the budget of tokens is shared among them."""
         steps = self._reached(hits, lambda graph, paths: required(graph, paths, REQUIRED_HOPS))
-        wanted = [item for item in steps.items() if item[0] in self.snapshot.files][:REQUIRED_DOCUMENTS]
+        wanted = list(steps.items())[:REQUIRED_DOCUMENTS]
         left, found = REQUIRED_TOKENS, []
         for number, (key, step) in enumerate(wanted):
             entry = self.snapshot.files[key]
@@ -89,7 +95,12 @@ class Expander:
             for workspace in workspaces
             for step in reach(self.graph_of(workspace), [hit.path for hit in hits if hit.workspace == workspace])
         ]
-        return dict(sorted(steps, key=lambda item: item[1].hops))
+        found = dict(sorted(steps, key=lambda item: item[1].hops))
+        return {key: step for key, step in found.items() if self._allows(key) and self._allows((key[0], origin(step)))}
+
+    def _allows(self, key: FileKey) -> bool:
+        entry = self.snapshot.files.get(key)
+        return entry is not None and self.may_add.holds(entry)
 
 
 def worthy(found: Sequence[Hit], steps: dict[FileKey, Step], best: float) -> list[Linked]:

@@ -52,8 +52,8 @@ def page_of(
 ) -> Page:
     """A page of a folder of one workspace.
 
-    recursive: files of subfolders too. fits: whether one more file has room in the answer. A folder that holds nothing
-    but another one is passed by.
+    recursive: files of subfolders too. limit: 1 to MAX_LIMIT. fits: whether one more file has room in the answer. A
+    folder that holds nothing but another one is passed by.
     """
     inside = [entry for entry in entries if is_within(entry.path, folder)]
     folders = () if recursive or after else _folders(inside, folder)
@@ -63,7 +63,7 @@ def page_of(
     mine = sorted((e for e in inside if recursive or _parent(e.path, folder) == folder), key=_path)
     left = [entry for entry in mine if entry.path > after]
     shown: list[FileEntry] = []
-    for entry in left[: min(max(1, limit), MAX_LIMIT)]:
+    for entry in left[:limit]:
         if shown and not fits(entry):
             break
         shown.append(entry)

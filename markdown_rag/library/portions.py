@@ -79,9 +79,10 @@ def _by_path(headings: Sequence[Heading], names: Sequence[str], wanted: str) -> 
         return []
     found = []
     for number in range(len(headings)):
-        path = [names[above] for above in _above(headings, number)]
+        # As steps, too: a heading may hold what stands between them.
+        path = [step for above in _above(headings, number) for step in _STEPS.split(names[above]) if step]
         rest = iter(path)
-        if path[-1] == steps[-1] and all(step in rest for step in steps):
+        if path and path[-1] == steps[-1] and all(step in rest for step in steps):
             found.append(number)
     return found
 

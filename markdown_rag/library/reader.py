@@ -27,7 +27,7 @@ from markdown_rag.search.freshness import Freshness, find_passage
 from markdown_rag.search.generations import key_of
 from markdown_rag.store.base import FileEntry, Match, Store, record_id
 
-MIN_TOKENS, MAX_TOKENS = 50, 50_000
+MIN_TOKENS, MAX_TOKENS = 50, 50_000  # of an answer
 MAX_NEIGHBOURS = 50  # chunks before or after
 _GONE = (
     "The file is not on disk any more: it was deleted, moved or renamed after it was indexed, and its old text is not "

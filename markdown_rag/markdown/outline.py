@@ -214,6 +214,13 @@ def heading_at(heading_path: tuple[str, ...], text: str, offset: int) -> tuple[s
     A chunk of several sections carries their common path; this adds the headings that stand in the chunk's own text
     before the offset.
     """
+    names = headings_before(text, offset)
+    shared = next((k for k in range(min(len(names), len(heading_path)), 0, -1) if heading_path[-k:] == names[:k]), 0)
+    return heading_path + names[shared:]
+
+
+def headings_before(text: str, offset: int) -> tuple[str, ...]:
+    """The headings in a text that a character stands under, outermost first."""
     inside: list[Heading] = []
     for heading in parse_outline(text).headings:
         if heading.start > offset:
@@ -222,6 +229,10 @@ def heading_at(heading_path: tuple[str, ...], text: str, offset: int) -> tuple[s
             while inside and inside[-1].level >= heading.level:
                 inside.pop()
             inside.append(heading)
-    names = tuple(heading.text for heading in inside)
-    shared = next((k for k in range(min(len(names), len(heading_path)), 0, -1) if heading_path[-k:] == names[:k]), 0)
-    return heading_path + names[shared:]
+    return tuple(heading.text for heading in inside)
+
+
+def joined_path(path: str, names: tuple[str, ...], join: str) -> str:
+    """``heading_at`` for a path that is stored joined; it is not taken apart, since a heading may hold the joint."""
+    ends = (k for k in range(len(names), 0, -1) if f"{join}{path}".endswith(join + join.join(names[:k])))
+    return join.join(filter(None, (path, *names[next(ends, 0) :])))

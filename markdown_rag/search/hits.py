@@ -8,7 +8,7 @@ from pathlib import Path
 
 from markdown_rag.markdown.chunking import HEADING_JOIN
 from markdown_rag.markdown.frontmatter import split_front_matter
-from markdown_rag.markdown.outline import heading_at
+from markdown_rag.markdown.outline import headings_before, joined_path
 from markdown_rag.search.answer import Hit
 from markdown_rag.search.copies import Copy
 from markdown_rag.search.excerpt import excerpt
@@ -112,9 +112,9 @@ def _heading(match: Match, at: int) -> str:
         begun = front.kept or front.end
     if at < begun:
         return match.heading_path
-    above = tuple(match.heading_path.split(HEADING_JOIN)) if match.heading_path else ()
     # A chunk that begins inside a fence or a table has its opening in the prefix.
-    return HEADING_JOIN.join(heading_at(above, match.prefix + match.text[begun:], len(match.prefix) + at - begun))
+    inside = headings_before(match.prefix + match.text[begun:], len(match.prefix) + at - begun)
+    return joined_path(match.heading_path, inside, HEADING_JOIN)
 
 
 def _parts(item: Placed) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import Any
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 
+from markdown_rag.oneline import one_line
 from markdown_rag.server import schemas
 
 NONE: list[str] = []  # the default of a list argument; never changed
@@ -16,7 +17,7 @@ NONE: list[str] = []  # the default of a list argument; never changed
 
 def answer(structured: Mapping[str, Any], text: str = "", *, is_error: bool = False) -> CallToolResult:
     """A tool result whose text and structure are each complete; text "" means the structure as JSON."""
-    body = text or json.dumps(structured, ensure_ascii=False, separators=(",", ":"))
+    body = text or one_line(json.dumps(structured, ensure_ascii=False, separators=(",", ":")))
     return CallToolResult(
         content=[TextContent(type="text", text=body)], structured_content=dict(structured), is_error=is_error
     )

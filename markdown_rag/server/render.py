@@ -1,4 +1,7 @@
-"""Answers as text for a reader: the same facts as the structure, none left out. Pure."""
+"""Answers as text for a reader: the same facts as the structure, none left out. Pure.
+
+Only the framed text of documents has lines of its own; every other value, whoever chose it, stays on its line.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from markdown_rag.errors import FastRagError
+from markdown_rag.oneline import one_line
 
 _SEAL = 4  # characters; a word of any length serves, since it is chosen to be in none of the texts
 _WORDS, _LINE = 10, 200  # words and bytes of each line of a vocabulary; both are about 150 tokens at the most
@@ -35,8 +39,18 @@ def failure(error: FastRagError, fields: Container[str]) -> dict[str, Any]:
     return {name: value for name, value in structured.items() if name in fields}
 
 
+def _flat(value: Any, name: str = "") -> Any:
+    """A value of an answer with every text on one line, but for the texts of documents."""
+    if isinstance(value, str):
+        return value if name == "text" else one_line(value)
+    if isinstance(value, Mapping):
+        return {one_line(key): _flat(each, key) for key, each in value.items()}
+    return [_flat(each, name) for each in value] if isinstance(value, list | tuple) else value
+
+
 def search_text(structured: Mapping[str, Any]) -> str:
     """A search answer in the form clients of the old tool know, with what was searched, headings and lines added."""
+    structured = _flat(structured)
     hits = structured.get("hits", [])
     note = structured.get("note", "")
     searched = _searched(structured)
@@ -96,6 +110,7 @@ def _standing(found: Mapping[str, Any]) -> str:
 
 def read_text(found: Mapping[str, Any]) -> str:
     """Text from a document: a line on where it stands, the framed text, what else is to be known."""
+    found = _flat(found)
     where = f"Path: `{found['path']}`"
     if found.get("lines"):
         where += f", lines {found['lines']} of {found['total_lines']}{_standing(found)}"
@@ -135,6 +150,7 @@ def framed(text: str, seal: str) -> str:
 
 def list_text(found: Mapping[str, Any]) -> str:
     """A list of what is indexed, one line for each."""
+    found = _flat(found)
     lines = [f"{found.get('path') or '/'} of {found['searched']}: {found['files']} documents, {found['chunks']} chunks"]
     for workspace in found.get("workspaces", ()):
         place = workspace["path"] or "another machine"
@@ -186,11 +202,19 @@ def _skipped(told: Mapping[str, Any]) -> list[str]:
 
 def links_text(found: Mapping[str, Any]) -> str:
     """A document's neighbours, one line for each."""
+    found = _flat(found)
     lines = [f"Links of {found['path']}: {len(found['links'])}"]
     for link in found["links"]:
         arrow = "->" if link["direction"] == "out" else "<-"
         facts = [f"{arrow} {link['path']}", link.get("title", ""), link["kind"], f"{link['hops']} hop(s)"]
-        facts += [f"{word} {link[word]}" for word in ("via", "line", "place") if link.get(word)]
+        facts += [f"via {link['via']}"] if link.get("via") else []
+        facts += [place_of(link["line"])] if "line" in link else []
+        facts += [f"place {link['place']}"] if link.get("place") else []
         lines.append(" | ".join(fact for fact in facts if fact))
-    lines += [f"broken: {link['target']} (line {link['line']})" for link in found.get("broken", ())]
+    lines += [f"broken: {link['target']} ({place_of(link['line'])})" for link in found.get("broken", ())]
     return "\n".join([*lines, found["note"]] if found.get("note") else lines)
+
+
+def place_of(line: int) -> str:
+    """Where a link stands in its document; what has no line stands in the front matter or an edge list."""
+    return f"line {line}" if line else "front matter"

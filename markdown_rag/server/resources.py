@@ -11,6 +11,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
 from markdown_rag.errors import InputError, WorkspaceError
 from markdown_rag.facade import Facade, Json, ReadCall
+from markdown_rag.oneline import one_line
 
 DOCUMENT = "docs://{document}"
 PATH = "docs://{workspace}/{+path}"
@@ -28,8 +29,8 @@ def add_resources(server: MCPServer[Any], facade: Facade, ask: Callable[[Callabl
         except (InputError, WorkspaceError) as error:
             raise ResourceNotFoundError(str(error)) from error
         if found["freshness"] == "deleted":
-            raise ResourceNotFoundError(found["note"])
-        rest = f"\n\n[{found['note']}]" if found.get("continue_from") else ""
+            raise ResourceNotFoundError(one_line(found["note"]))
+        rest = f"\n\n[{one_line(found['note'])}]" if found.get("continue_from") else ""
         return str(found["text"]) + rest
 
     @server.resource(DOCUMENT, name="document", title="Document of a hit", description=WORDS, mime_type=MIME)
