@@ -207,14 +207,12 @@ def links_text(found: Mapping[str, Any]) -> str:
     for link in found["links"]:
         arrow = "->" if link["direction"] == "out" else "<-"
         facts = [f"{arrow} {link['path']}", link.get("title", ""), link["kind"], f"{link['hops']} hop(s)"]
-        facts += [f"via {link['via']}"] if link.get("via") else []
-        facts += [place_of(link["line"])] if "line" in link else []
-        facts += [f"place {link['place']}"] if link.get("place") else []
+        facts += [f"{word} {link[word]}" for word in ("via", "line", "place") if link.get(word)]
         lines.append(" | ".join(fact for fact in facts if fact))
     lines += [f"broken: {link['target']} ({place_of(link['line'])})" for link in found.get("broken", ())]
     return "\n".join([*lines, found["note"]] if found.get("note") else lines)
 
 
 def place_of(line: int) -> str:
-    """Where a link stands in its document; what has no line stands in the front matter or an edge list."""
-    return f"line {line}" if line else "front matter"
+    """Where a link stands; 0 is no line of its document."""
+    return f"line {line}" if line else "front matter or edge list"

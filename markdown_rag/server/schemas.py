@@ -230,7 +230,7 @@ NEIGHBOUR = _object(
         "hops": _integer("How far it is."),
         "kind": _text("wikilink, markdown, embed, requires, related, or a word of an edge list."),
         "via": _text("The document on the way, beyond one hop."),
-        "line": _integer("Where the link stands, 0 in front matter."),
+        "line": _integer("Where the link stands, 0 in front matter or an edge list."),
         "place": _text("The heading or ^block it leads to."),
     },
     ("path", "direction", "hops", "kind"),
@@ -238,7 +238,7 @@ NEIGHBOUR = _object(
 BROKEN = _object(
     {
         "path": _text("The document it stands in."),
-        "line": _integer("Its line."),
+        "line": _integer("Its line, 0 in front matter or an edge list."),
         "target": _text("What it names."),
         "kind": _text("wikilink, markdown, embed, requires or related."),
     }

@@ -147,3 +147,28 @@ def test_without_the_state_file_nothing_is_known_and_nothing_fails(bench: Bench)
         raise StateError("The state file cannot be used.", "Look at its folder.")
 
     assert by_id(passage, Catalog(bench.store, SystemClock()), bench.store, unusable) is None
+
+
+def test_a_file_that_was_taken_into_a_larger_one_is_found_there(bench: Bench) -> None:
+    bench.write("f.md", "# Aye\n\nThe okapi has stripes on its legs.\n")
+    bench.run()
+    passage = id_of(bench, "okapi")
+    bench.write("g.md", "intro line\n\n# Aye\n\nThe okapi has stripes on its legs.\n")
+    (bench.root / "f.md").unlink()
+    bench.run()
+    answer = read(bench, passage)
+    assert answer.entry.path == "g.md"
+    assert "okapi has stripes" in answer.text
+    assert answer.notes[0] == "What was f.md is g.md now."
+
+
+def test_a_few_words_that_stand_anywhere_are_no_trace(bench: Bench) -> None:
+    bench.write("f.md", "See also\n")
+    bench.run()
+    passage = id_of(bench, "See also")
+    bench.write("g.md", "# Other\n\nSee also the other page about something else.\n")
+    (bench.root / "f.md").unlink()
+    bench.run()
+    answer = read(bench, passage)
+    assert answer.freshness is Freshness.DELETED
+    assert "Search for its words" in answer.notes[0]

@@ -37,3 +37,8 @@ def test_every_kind_of_link_to_a_document_is_found() -> None:
 
 def test_a_text_without_links_has_none() -> None:
     assert extract_links("plain [not a link] text\n", parse_outline("")) == ()
+
+
+def test_links_in_a_comment_of_obsidian_are_none() -> None:
+    text = "%%[[a]]%% [[b]]\n\n%%\n[[c]]\n\n[[d]]\n%%\n\n`%%` [[e]] `%%`\n\nabout 50%% of [[f]]\n\n%% left open [[g]]\n"
+    assert [link.target for link in extract_links(text, parse_outline(text))] == ["b", "e", "f", "g"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from markdown_rag.markdown.outline import heading_at, parse_outline
+from markdown_rag.markdown.outline import heading_at, joined_path, parse_outline
 
 
 def headings(text: str) -> list[tuple[int, str]]:
@@ -81,3 +81,18 @@ def test_a_merged_chunk_knows_the_heading_of_each_place(
     path: tuple[str, ...], text: str, word: str, expected: tuple[str, ...]
 ) -> None:
     assert heading_at(path, text, text.index(word)) == expected
+
+
+@pytest.mark.parametrize(
+    ("stored", "inside", "expected"),
+    [
+        ("", (), ""),
+        ("", ("A",), "A"),
+        ("A", ("A", "B"), "A › B"),
+        ("Config › Paths", ("Config › Paths", "A > B"), "Config › Paths › A > B"),
+        ("A › B", ("B", "C"), "A › B › C"),
+        ("A › XB", ("B", "C"), "A › XB › B › C"),
+    ],
+)
+def test_a_heading_that_holds_the_joint_is_not_doubled(stored: str, inside: tuple[str, ...], expected: str) -> None:
+    assert joined_path(stored, inside, " › ") == expected
