@@ -109,6 +109,18 @@ def test_a_time_longer_than_our_patience_ends_the_run_at_once_and_names_it(stub:
     assert stub.stats()["requests"] == 1
 
 
+def test_advice_during_a_pause_that_a_provider_asked_for_is_to_wait_and_not_to_look_for_it(
+    stub: StubServer, make: Make
+) -> None:
+    stub.control(status=429, retry_after="9000")
+    asking = batcher(make())
+    for _ in range(2):  # the second is not sent at all
+        with pytest.raises(EmbeddingUnavailable) as caught:
+            asking.embed(["query"], Role.QUERY, StopSignal())
+        assert "EMBEDDING_CONCURRENT_BATCHES" in caught.value.next_step
+        assert "reachable" not in caught.value.next_step
+
+
 def test_rate_limits_lose_no_text_and_slow_the_pace(stub: StubServer, make: Make) -> None:
     b = batcher(make(), items=1, concurrent=8)
     stub.control(max_concurrent=2, latency_ms=10)

@@ -119,3 +119,10 @@ def test_a_document_that_is_gone_from_disk_says_that_indexing_takes_it_out(bench
     answer = read(bench)
     assert (answer.freshness, answer.text) == (Freshness.DELETED, "")
     assert "index_documents" in answer.notes[0]
+
+
+def test_a_section_is_found_by_its_path_as_hits_show_it_also_where_a_heading_holds_the_joint(bench: Bench) -> None:
+    bench.write("a.md", "# Config › Paths\n\nOver.\n\n## A > B\n\nInner words.\n\n## C\n\nLast.\n")
+    bench.run()
+    for shown in ("Config › Paths › A > B", "A > B", "Config › Paths › C"):
+        assert read(bench, heading=shown).text.startswith(f"## {shown.rsplit(' › ')[-1]}")
