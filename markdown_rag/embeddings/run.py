@@ -32,6 +32,7 @@ from markdown_rag.errors import (
     EmbeddingThrottled,
     EmbeddingUnavailable,
 )
+from markdown_rag.precedence import PRECEDENCE
 
 OnVectors = Callable[[list[int], list[Vector]], None]
 OnDone = Callable[[int], None]
@@ -149,6 +150,8 @@ class Run:
         texts = [self.texts.pieces[piece] for piece in batch.pieces] or [_PROBE]
         result: Answer | EmbeddingError = EmbeddingMismatch("The provider's library failed in a way it never should.")
         try:
+            if self.role is Role.DOCUMENT:
+                PRECEDENCE.give_way()
             result = check(self.line.embedder.embed(texts, self.role), len(texts), self.dimension)
             pace.speed_up()
         except EmbeddingUnavailable as error:

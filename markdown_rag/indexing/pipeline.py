@@ -27,7 +27,7 @@ from markdown_rag.indexing.survey import Survey, where
 from markdown_rag.indexing.underway import Underway
 from markdown_rag.store.base import FileEntry, Record, RowKey, Store, Where
 
-SLICE_ROWS = 500  # rows between two looks at the stop signal
+SLICE_ROWS = 100  # rows between two pauses
 FLUSH_ROWS = 200  # a search pays about 80 us for each row that was not flushed; a flush costs 0.3 s and more
 
 
@@ -188,6 +188,7 @@ class Writer:
             start, end = end, end + len(prepared.document.chunks)
             vectors = [vector for vector in outcome.vectors[start:end] if vector is not None]
             if len(vectors) == end - start:
+                run.context.pause()
                 ready.append((prepared, self._rows(run, prepared, vectors)))
             else:
                 why = next(
@@ -229,7 +230,7 @@ class Writer:
 
     def _insert_rows(self, run: Run, rows: Sequence[Record]) -> None:
         for start in range(0, len(rows), SLICE_ROWS):
-            run.context.stop.check()
+            run.context.pause()
             piece = rows[start : start + SLICE_ROWS]
             self.store.insert(piece)
             run.written += len(piece)

@@ -23,6 +23,7 @@ from markdown_rag.indexing.statcache import Noted
 from markdown_rag.markdown import tokens
 from markdown_rag.markdown.chunking import Chunk, ChunkPolicy, Document
 from markdown_rag.markdown.decoding import Undecodable
+from markdown_rag.precedence import PRECEDENCE
 
 FIRST_BATCH = 64  # chunks: about a second of the local model
 BATCH_FILES = 256
@@ -36,6 +37,11 @@ class Context:
     stop: StopSignal
     clock: Clock
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def pause(self) -> None:
+        """Between two steps: give way to who waits for an answer. Raises Cancelled if somebody asked to stop."""
+        self.stop.check()
+        PRECEDENCE.give_way()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +124,7 @@ class Reader:
         """The files in order; those to be chunked were put into documents, a few ahead."""
         waiting: deque[_Opened] = deque()
         for work in works:
-            self.context.stop.check()
+            self.context.pause()
             opened = self._open(work)
             waiting.append(opened)
             if opened.data is not None:

@@ -1,0 +1,56 @@
+"""Who goes first in a process that answers and indexes at once: questions do.
+
+All Python of a process shares one interpreter lock, so a search that starts while an index run works waits for the lock
+again and again. The run therefore gives way between two steps while anybody waits for an answer. Under questions
+without end it still has a fifth of the time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+MOST_SECONDS = 0.2  # that background work waits,
+TURN_SECONDS = 0.05  # and how long it then goes on unasked
+
+
+class Precedence:
+    """The questions under way. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asking = 0
+        self._nobody_asks = threading.Event()
+        self._nobody_asks.set()
+        self._turn_ends = 0.0
+
+    @contextmanager
+    def question(self) -> Iterator[None]:
+        """Inside, somebody waits for an answer."""
+        with self._lock:
+            self._asking += 1
+            self._nobody_asks.clear()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asking -= 1
+                if not self._asking:
+                    self._nobody_asks.set()
+
+    def give_way(self) -> bool:
+        """Between two steps of background work: wait while somebody asks; whether nobody does.
+
+        Real time on purpose, as it paces threads.
+        """
+        if self._nobody_asks.is_set() or time.monotonic() < self._turn_ends:
+            return self._nobody_asks.is_set()
+        if self._nobody_asks.wait(MOST_SECONDS):
+            return True
+        self._turn_ends = time.monotonic() + TURN_SECONDS
+        return False
+
+
+PRECEDENCE = Precedence()  # of this process, as the interpreter lock is
