@@ -10,6 +10,7 @@ from pathlib import Path
 from markdown_rag.app import App
 from markdown_rag.errors import FastRagError
 from markdown_rag.facade import SearchCall
+from markdown_rag.paths import names_server
 from markdown_rag.service.identity import AGENT_VARIABLES
 from markdown_rag.service.wire import Agent
 from markdown_rag.settings import load_settings
@@ -39,7 +40,7 @@ class Shared:
     def start_engine(self) -> None:
         """Start the embedded engine while this process still loads what asks it; it stays as long as the service."""
         address = self.settings.store_address
-        if "://" in address or address.startswith("unix:") or not Path(address).is_dir():
+        if names_server(address) or not Path(address).is_dir():
             return  # a server, or nothing is indexed yet
         with contextlib.suppress(FastRagError):  # the first call that needs it says the same
             self._engine = connect_engine(Path(address), self.settings.state_directory)
@@ -48,6 +49,8 @@ class Shared:
         """Take over jobs that a service before left, and load model, store and postings before somebody waits."""
         with contextlib.suppress(FastRagError):  # the first call that needs it says the same
             self._parts.queue.status()
+            if not self._parts.workspaces.all():
+                return  # nothing is indexed yet: an agent that never asks shall not cost a model and an engine
             nobody = App(self._parts, self.settings, self.settings.state_directory)
             nobody.search(SearchCall(WARMING_QUERY, workspace="all"))
 

@@ -69,6 +69,7 @@ class Bench:
         for number in range(STARTS):
             async with self._server(self._work / f"state-start{number}") as server:
                 taken.append((server.initialize_s, server.tools_list_s, server.cost.resident()["agent"]))
+            server.end_service()
         names = ("initialize_s", "tools_list_s", "rss_idle_mb")
         self.figures["start"] = dict(zip(names, (median(c) for c in zip(*taken, strict=True)), strict=True))
 

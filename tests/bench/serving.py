@@ -217,6 +217,10 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
+    def end_service(self) -> None:
+        """End the service that it started, which nobody else is to share the machine with."""
+        subprocess.run([COMMAND, "service", "stop"], env={**os.environ, **self._environment}, check=False)
+
     async def call(self, tool: str, **arguments: object) -> tuple[dict[str, Any], str, float]:
         """Structure, text and seconds of one call. Raises RuntimeError where the answer is an error."""
         started = time.perf_counter()
