@@ -12,6 +12,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from markdown_rag.embeddings.usual import usual_model
 from markdown_rag.paths import names_server
 from markdown_rag.settings import Settings
 
@@ -77,9 +78,7 @@ def store_place(settings: Settings) -> str:
 
 def job_target(settings: Settings) -> str:
     """What a job writes to, in one comparable text: place, prefix, provider, model, dimension, server of the model."""
-    from markdown_rag.embeddings.registry import provider
-
-    usual = provider(settings.embedding_provider).model
+    usual = usual_model(settings.embedding_provider)
     model = settings.embedding_model or usual
     # The model in the package has one dimension, whether it is named or not.
     dimension = None if (settings.embedding_provider, model) == ("local", usual) else settings.embedding_dim

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from markdown_rag.embeddings.base import Embedder, ModelCard
+from markdown_rag.embeddings.usual import PROVIDERS as PROVIDERS  # noqa: PLC0414  part of the registry too
+from markdown_rag.embeddings.usual import USUAL_MODELS, usual_model
 from markdown_rag.embeddings.vendor import Account
 from markdown_rag.errors import SettingsError
 
@@ -139,21 +141,19 @@ def _vertex(settings: EmbeddingSettings, row: Provider) -> Embedder:
 _TABLE = {
     row.name: row
     for row in (
-        Provider("local", "use-multilingual-v3", "", _local),
-        Provider("openai-compatible", "text-embedding-3-small", "EMBEDDING_API_KEY", _openai_compatible),
-        Provider("openai", "text-embedding-3-small", "OPENAI_API_KEY", _openai),
-        Provider("gemini", "gemini-embedding-001", "GEMINI_API_KEY", _gemini),
-        Provider("vertex", "gemini-embedding-001", "", _vertex),
-        Provider("voyage", "voyage-3", "VOYAGE_API_KEY", _voyage),
+        Provider("local", USUAL_MODELS["local"], "", _local),
+        Provider("openai-compatible", USUAL_MODELS["openai-compatible"], "EMBEDDING_API_KEY", _openai_compatible),
+        Provider("openai", USUAL_MODELS["openai"], "OPENAI_API_KEY", _openai),
+        Provider("gemini", USUAL_MODELS["gemini"], "GEMINI_API_KEY", _gemini),
+        Provider("vertex", USUAL_MODELS["vertex"], "", _vertex),
+        Provider("voyage", USUAL_MODELS["voyage"], "VOYAGE_API_KEY", _voyage),
     )
 }
-PROVIDERS: tuple[str, ...] = tuple(_TABLE)
 
 
 def provider(name: str) -> Provider:
     """The table's row; SettingsError naming the allowed for an unknown name."""
-    if name not in _TABLE:
-        raise SettingsError(f"EMBEDDING_PROVIDER={name} is not a provider.", f"Use one of: {', '.join(PROVIDERS)}.")
+    usual_model(name)
     return _TABLE[name]
 
 
