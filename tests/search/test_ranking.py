@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from markdown_rag.search import evidence, ranking
+from markdown_rag.search.evidence import phrase
 from markdown_rag.search.names import Names
 from markdown_rag.search.policy import SearchPolicy
 from markdown_rag.search.query import Query
@@ -34,6 +36,43 @@ def ranked(asked: Query, dense: list[Match], lexical: list[Match], policy: Searc
 
 def paths(placed: list[Placed]) -> list[str]:
     return [item.match.path for item in placed]
+
+
+@pytest.mark.parametrize(("words", "asks"), [(POLICY.entity_words, False), (POLICY.entity_words + 1, True)])
+def test_the_ranking_sum_is_made_of_its_parts(match: Make, words: int, asks: bool) -> None:
+    options = {"start_byte": 10, "end_byte": 10 + POLICY.thin_bytes // 2, "title": "alpha one"}
+    half = match(path="half", ord=0, score=0.45, lexical="alpha beta", **options)
+    rest = [match(path="rest", ord=1, score=0.1, lexical="alpha", end_byte=10_000)]
+    words_of = [match(path="half", ord=0, score=3.0, lexical="alpha beta", **options), replace(rest[0], score=4.0)]
+    found = scored(query("alpha", "beta", "gamma", "delta", words=words), [half, *rest], words_of)
+    assert 0.0 < found.trust < 1.0
+    (chunk,) = (each for each in found.chunks if each.candidate.match.path == "half")
+    assert chunk.lexical == pytest.approx(found.trust * 3.0 / 4.0)
+    assert chunk.dense == pytest.approx(1.0)
+    assert 0.0 < chunk.title < found.trust
+    whole = POLICY.lexical_weight * chunk.lexical + POLICY.dense_weight + POLICY.title_weight * chunk.title
+    if asks:
+        side_by_side = phrase(query("alpha", "beta", "gamma", "delta"), half, chunk.candidate.held, found.weights)
+        assert 0.0 < side_by_side < 1.0
+        whole += POLICY.phrase_weight * found.trust * side_by_side + POLICY.opening_weight
+    assert chunk.order == pytest.approx(whole * 0.75), "half as long as a thin chunk may be"
+
+
+def test_the_sum_of_an_exact_name_is_keywords_the_name_and_a_little_similarity(match: Make) -> None:
+    words = [match(path="a", score=0.2, lexical="a_b", text="a.b is here"), match(path="b", score=0.5, lexical="a_b")]
+    meaning = [match(path="a", score=0.4, text="a.b is here"), match(path="b", score=0.1)]
+    asked = replace(query("a_b", words=9, names=("a.b",)), telling=POLICY.identifier_words)
+    found = scored(asked, meaning, words)
+    (chunk,) = (each for each in found.chunks if each.candidate.match.path == "a")
+    assert chunk.order == pytest.approx(0.2 / 0.5 + POLICY.identifier_dense + POLICY.identifier_exact)
+
+
+def test_a_file_stands_by_its_best_chunk_and_a_tenth_of_its_second(match: Make) -> None:
+    dense = [match(path="one", ord=0, score=0.9), match(path="one", ord=1, score=0.5), match(path="z", score=0.1)]
+    found = scored(query("x"), dense, [])
+    orders = sorted((each.order for each in found.chunks if each.candidate.match.path == "one"), reverse=True)
+    first = ranking.rank(found, POLICY, lambda row: row.path)[0]
+    assert first.order == pytest.approx(orders[0] + POLICY.second_chunk * orders[1])
 
 
 def test_both_lists_become_one_with_a_row_once(match: Make) -> None:
