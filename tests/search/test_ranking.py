@@ -65,6 +65,7 @@ def test_the_sum_of_an_exact_name_is_keywords_the_name_and_a_little_similarity(m
     found = scored(asked, meaning, words)
     (chunk,) = (each for each in found.chunks if each.candidate.match.path == "a")
     assert chunk.order == pytest.approx(0.2 / 0.5 + POLICY.identifier_dense + POLICY.identifier_exact)
+    assert chunk.title == 0.0, "no name of the file holds it"
 
 
 def test_a_file_stands_by_its_best_chunk_and_a_tenth_of_its_second(match: Make) -> None:
