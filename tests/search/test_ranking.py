@@ -60,7 +60,7 @@ def test_the_ranking_sum_is_made_of_its_parts(match: Make, words: int, asks: boo
 
 def test_the_sum_of_an_exact_name_is_keywords_the_name_and_a_little_similarity(match: Make) -> None:
     words = [match(path="a", score=0.2, lexical="a_b", text="a.b is here"), match(path="b", score=0.5, lexical="a_b")]
-    meaning = [match(path="a", score=0.4, text="a.b is here"), match(path="b", score=0.1)]
+    meaning = [match(path="a", score=0.4, lexical="a_b", text="a.b is here"), match(path="b", score=0.1)]
     asked = replace(query("a_b", words=9, names=("a.b",)), telling=POLICY.identifier_words)
     found = scored(asked, meaning, words)
     (chunk,) = (each for each in found.chunks if each.candidate.match.path == "a")
