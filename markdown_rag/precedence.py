@@ -8,9 +8,10 @@ without end it still has a fifth of the time.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from markdown_rag.clock import Clock, SystemClock
 
 MOST_SECONDS = 0.2  # that background work waits,
 TURN_SECONDS = 0.05  # and how long it then goes on unasked
@@ -19,7 +20,8 @@ TURN_SECONDS = 0.05  # and how long it then goes on unasked
 class Precedence:
     """The questions under way. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
         self._asking = 0
         self._nobody_asks = threading.Event()
@@ -41,16 +43,13 @@ class Precedence:
                     self._nobody_asks.set()
 
     def give_way(self) -> bool:
-        """Between two steps of background work: wait while somebody asks; whether nobody does.
-
-        Real time on purpose, as it paces threads.
-        """
-        if self._nobody_asks.is_set() or time.monotonic() < self._turn_ends:
+        """Between two steps of background work: wait while somebody asks; whether nobody does."""
+        if self._nobody_asks.is_set() or self._clock.monotonic() < self._turn_ends:
             return self._nobody_asks.is_set()
-        if self._nobody_asks.wait(MOST_SECONDS):
+        if self._clock.wait(self._nobody_asks, MOST_SECONDS):
             return True
-        self._turn_ends = time.monotonic() + TURN_SECONDS
+        self._turn_ends = self._clock.monotonic() + TURN_SECONDS
         return False
 
 
-PRECEDENCE = Precedence()  # of this process, as the interpreter lock is
+PRECEDENCE = Precedence(SystemClock())  # of this process, as the interpreter lock is

@@ -186,17 +186,27 @@ def is_path(model: str) -> bool:
     return model.startswith(("/", "./", "../", "~")) or model.count("/") > 1
 
 
+def not_installed(who: str, instead: str) -> EmbeddingRefused:
+    """The error of a setting that needs the optional package where that is missing."""
+    return EmbeddingRefused(
+        f"{who} needs the fastembed package, which is not installed.", f"Install {EXTRA}, or {instead}."
+    )
+
+
+def quieten() -> None:
+    """Keep the optional package from logging what it then raises, to the terminal."""
+    from loguru import logger  # noqa: PLC0415  comes with it
+
+    logger.disable("fastembed")
+
+
 def _library() -> Any:
     try:
         import fastembed  # noqa: PLC0415  1 s, only when chosen
     except ImportError as error:
-        raise EmbeddingRefused(
-            "EMBEDDING_MODEL names a model that needs the fastembed package, which is not installed.",
-            f"Install {EXTRA}, or unset EMBEDDING_MODEL for the model inside this package.",
-        ) from error
-    from loguru import logger  # noqa: PLC0415  comes with it
-
-    logger.disable("fastembed")  # it logs what it then raises, to the terminal
+        instead = "unset EMBEDDING_MODEL for the model inside this package"
+        raise not_installed("EMBEDDING_MODEL names a model that", instead) from error
+    quieten()
     return fastembed
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from markdown_rag.embeddings.onnx import EXTRA, is_path
+from markdown_rag.embeddings.onnx import is_path, not_installed, quieten
 from markdown_rag.errors import EmbeddingRefused
 
 T = TypeVar("T")
@@ -97,11 +97,6 @@ def _library() -> Any:
     try:
         from fastembed.rerank.cross_encoder import TextCrossEncoder  # noqa: PLC0415  1 s, only when chosen
     except ImportError as error:
-        raise EmbeddingRefused(
-            "RERANK_MODEL needs the fastembed package, which is not installed.",
-            f"Install {EXTRA}, or unset RERANK_MODEL.",
-        ) from error
-    from loguru import logger  # noqa: PLC0415  comes with it
-
-    logger.disable("fastembed")  # it logs what it then raises, to the terminal
+        raise not_installed("RERANK_MODEL", "unset RERANK_MODEL") from error
+    quieten()
     return TextCrossEncoder

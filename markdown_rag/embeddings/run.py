@@ -112,6 +112,8 @@ class Run:
 
     def _launch(self) -> float:
         """Start what may start; the seconds until something else may."""
+        if self.role is Role.DOCUMENT and self.ready:
+            PRECEDENCE.give_way()  # before a place at the provider is taken, which the question may need
         now = self.line.clock.monotonic()
         rested = [batch for batch in self.resting if batch.not_before <= now]
         self.resting = [batch for batch in self.resting if batch.not_before > now]
@@ -150,8 +152,6 @@ class Run:
         texts = [self.texts.pieces[piece] for piece in batch.pieces] or [_PROBE]
         result: Answer | EmbeddingError = EmbeddingMismatch("The provider's library failed in a way it never should.")
         try:
-            if self.role is Role.DOCUMENT:
-                PRECEDENCE.give_way()
             result = check(self.line.embedder.embed(texts, self.role), len(texts), self.dimension)
             pace.speed_up()
         except EmbeddingUnavailable as error:

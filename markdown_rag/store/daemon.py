@@ -20,6 +20,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from markdown_rag.paths import make_private
 from markdown_rag.processes import sockets
 from markdown_rag.processes.detaching import Reporter, RotatingLog, detach
 from markdown_rag.processes.endpoint import Endpoint, withdraw_endpoint, write_endpoint
@@ -133,7 +134,7 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     try:
-        options.data_dir.mkdir(parents=True, exist_ok=True)
+        make_private(options.data_dir)
         os.chdir(options.data_dir)
         engine = Engine(options.data_dir, loopback=options.loopback)
     except Exception as error:

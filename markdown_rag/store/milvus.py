@@ -196,14 +196,16 @@ class Session:
 
     def _connected(self, pymilvus: Any) -> Any:
         with self._lock:
-            if self._closing.is_set():
-                raise StoreUnavailable("The store is closed.")
+            self._require_open()
             if self._client is None:
                 self._client = self._connect(pymilvus)
-            if self._closing.is_set():  # by somebody who did not wait for the connection
-                self._drop()
-                raise StoreUnavailable("The store is closed.")
+            self._require_open()  # somebody may have closed it without waiting for the connection
             return self._client
+
+    def _require_open(self) -> None:
+        if self._closing.is_set():
+            self._drop()
+            raise StoreUnavailable("The store is closed.", "Ask again when the server is back.")
 
     def _connect(self, pymilvus: Any) -> Any:
         access = self._access()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 
-from markdown_rag.precedence import MOST_SECONDS, Precedence
+import pytest
+
+from markdown_rag.clock import ManualClock, SystemClock
+from markdown_rag.precedence import MOST_SECONDS, TURN_SECONDS, Precedence
 
 
 def test_a_step_waits_for_nobody_where_nobody_asks() -> None:
-    precedence = Precedence()
+    precedence = Precedence(SystemClock())
     assert precedence.give_way()
     with precedence.question(), precedence.question():
         pass
@@ -18,7 +20,7 @@ def test_a_step_waits_for_nobody_where_nobody_asks() -> None:
 
 
 def test_a_step_waits_while_somebody_asks_and_goes_on_all_the_same() -> None:
-    precedence = Precedence()
+    precedence = Precedence(SystemClock())
     with precedence.question():
         with precedence.question():
             assert not precedence.give_way()
@@ -26,7 +28,7 @@ def test_a_step_waits_while_somebody_asks_and_goes_on_all_the_same() -> None:
 
 
 def test_a_step_goes_on_as_soon_as_the_answer_is_there() -> None:
-    precedence = Precedence()
+    precedence = Precedence(SystemClock())
     asked, answered = threading.Event(), threading.Event()
 
     def ask() -> None:
@@ -44,19 +46,20 @@ def test_a_step_goes_on_as_soon_as_the_answer_is_there() -> None:
 
 
 def test_a_question_that_fails_holds_nobody_up() -> None:
-    precedence = Precedence()
+    precedence = Precedence(SystemClock())
     with contextlib.suppress(ZeroDivisionError), precedence.question():
         _ = 1 // 0
     assert precedence.give_way()
 
 
 def test_under_questions_without_end_steps_have_their_turns() -> None:
-    precedence = Precedence()
+    clock = ManualClock()
+    precedence = Precedence(clock)
     with precedence.question():
-        precedence.give_way()
         waited = []
-        for _ in range(5):
-            started = time.monotonic()
-            precedence.give_way()
-            waited.append(time.monotonic() - started)
-    assert min(waited) < MOST_SECONDS, "not every step waits"
+        for _ in range(3):
+            started = clock.monotonic()
+            assert not precedence.give_way()
+            waited.append(clock.monotonic() - started)
+            clock.advance(TURN_SECONDS * 0.6)
+    assert waited == pytest.approx([MOST_SECONDS, 0.0, MOST_SECONDS])

@@ -404,54 +404,55 @@ class Hiccup(Ledger):
         return super().change(job_id, transition)
 
 
-def test_an_end_that_could_not_be_written_is_written_when_the_disk_takes_it(opened: Open, ask, tmp_path: Path) -> None:
+@pytest.fixture
+def hiccup(tmp_path: Path) -> Iterator[Hiccup]:
     ledger = Hiccup(Database(tmp_path / FILE_NAME, MIGRATIONS))
-    work = Work()
-    jobs = opened(work, over=ledger)
-    job_id = jobs.submit(ask()).job.id
-    work.next()
-    ledger.failures = 3
-    work.go.set()
-    assert ended(jobs, job_id).status is Status.SUCCEEDED
-    jobs.close()
+    yield ledger
     ledger.close()
 
 
-def test_a_job_that_cannot_be_started_says_why_until_it_is(opened: Open, ask, tmp_path: Path) -> None:
-    ledger = Hiccup(Database(tmp_path / FILE_NAME, MIGRATIONS))
-    ledger.claims = False
+def test_an_end_that_could_not_be_written_is_written_when_the_disk_takes_it(opened: Open, ask, hiccup: Hiccup) -> None:
     work = Work()
-    jobs = opened(work, over=ledger)
+    jobs = opened(work, over=hiccup)
+    job_id = jobs.submit(ask()).job.id
+    work.next()
+    hiccup.failures = 3
+    work.go.set()
+    assert ended(jobs, job_id).status is Status.SUCCEEDED
+    jobs.close()
+
+
+def test_a_job_that_cannot_be_started_says_why_until_it_is(opened: Open, ask, hiccup: Hiccup) -> None:
+    hiccup.claims = False
+    work = Work()
+    jobs = opened(work, over=hiccup)
     job_id = jobs.submit(ask()).job.id
     deadline = time.monotonic() + BOUND
     while (note := jobs.status(job_id).as_dict()["note"]) != "The disk is full.":
         assert time.monotonic() < deadline, note
-    ledger.claims = True
+    hiccup.claims = True
     work.next()
     assert jobs.status(job_id).as_dict()["note"] == ""
     work.go.set()
     assert ended(jobs, job_id).status is Status.SUCCEEDED
     jobs.close()
-    ledger.close()
 
 
-def test_a_job_that_ended_on_a_full_disk_is_nobodys_running_job(opened: Open, ask, tmp_path: Path) -> None:
-    ledger = Hiccup(Database(tmp_path / FILE_NAME, MIGRATIONS))
+def test_a_job_that_ended_on_a_full_disk_is_nobodys_running_job(opened: Open, ask, hiccup: Hiccup) -> None:
     work = Work()
-    jobs = opened(work, over=ledger)
+    jobs = opened(work, over=hiccup)
     job_id = jobs.submit(ask()).job.id
     work.next()
     assert [job.id for job in jobs.active()] == [job_id]
-    ledger.failures = 1_000_000
+    hiccup.failures = 1_000_000
     work.go.set()
     status = jobs.wait(job_id, BOUND)
     assert status.job.status is Status.SUCCEEDED
-    assert ledger.get(job_id).status is Status.RUNNING
+    assert hiccup.get(job_id).status is Status.RUNNING
     assert (list(status.active), jobs.active()) == ([], [])
-    ledger.failures = 0
+    hiccup.failures = 0
     jobs.close()
-    assert ledger.get(job_id).status is Status.SUCCEEDED
-    ledger.close()
+    assert hiccup.get(job_id).status is Status.SUCCEEDED
 
 
 def test_a_job_survives_the_loss_of_the_ledger_while_it_runs(opened: Open, ask, tmp_path: Path) -> None:

@@ -149,26 +149,27 @@ def test_without_the_state_file_nothing_is_known_and_nothing_fails(bench: Bench)
     assert by_id(passage, Catalog(bench.store, SystemClock()), bench.store, unusable) is None
 
 
-def test_a_file_that_was_taken_into_a_larger_one_is_found_there(bench: Bench) -> None:
-    bench.write("f.md", "# Aye\n\nThe okapi has stripes on its legs.\n")
+def after_another_file_came(bench: Bench, text: str, words: str, other: str) -> ReadAnswer:
+    """What an id of f.md is answered with once f.md is gone and g.md is there."""
+    bench.write("f.md", text)
     bench.run()
-    passage = id_of(bench, "okapi")
-    bench.write("g.md", "intro line\n\n# Aye\n\nThe okapi has stripes on its legs.\n")
+    passage = id_of(bench, words)
+    bench.write("g.md", other)
     (bench.root / "f.md").unlink()
     bench.run()
-    answer = read(bench, passage)
+    return read(bench, passage)
+
+
+def test_a_file_that_was_taken_into_a_larger_one_is_found_there(bench: Bench) -> None:
+    text = "# Aye\n\nThe okapi has stripes on its legs.\n"
+    answer = after_another_file_came(bench, text, "okapi", f"intro line\n\n{text}")
     assert answer.entry.path == "g.md"
     assert "okapi has stripes" in answer.text
     assert answer.notes[0] == "What was f.md is g.md now."
 
 
 def test_a_few_words_that_stand_anywhere_are_no_trace(bench: Bench) -> None:
-    bench.write("f.md", "See also\n")
-    bench.run()
-    passage = id_of(bench, "See also")
-    bench.write("g.md", "# Other\n\nSee also the other page about something else.\n")
-    (bench.root / "f.md").unlink()
-    bench.run()
-    answer = read(bench, passage)
+    other = "# Other\n\nSee also the other page about something else.\n"
+    answer = after_another_file_came(bench, "See also\n", "See also", other)
     assert answer.freshness is Freshness.DELETED
     assert "Search for its words" in answer.notes[0]

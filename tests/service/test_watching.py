@@ -224,13 +224,21 @@ def test_an_answer_that_cannot_be_fresh_says_so(inside: Facade, tmp_path: Path) 
     assert "confirm" in note
 
 
+def paint_the_lobby(vault: Path) -> None:
+    (vault / "guests.md").write_text("# Guests\n\nThe lobby is painted in turquoise.\n", encoding="utf-8")
+
+
+def until_the_lobby_is_found(facade: Facade) -> None:
+    while "turquoise" not in texts(facade, "colour of the lobby"):
+        facade.status("", 0.2)
+
+
 def test_a_watched_workspace_follows_edits_for_as_long_as_its_agent_lives(state_dir: Path, tmp_path: Path) -> None:
     vault = write_notes(tmp_path / "vault")
     facade = open_facade(environ_for(state_dir, MARKDOWN_RAG_SERVICE="off", MARKDOWN_WATCH="on"), vault)
     indexed(facade, vault)
-    (vault / "guests.md").write_text("# Guests\n\nThe lobby is painted in turquoise.\n", encoding="utf-8")
-    while "turquoise" not in texts(facade, "colour of the lobby"):
-        facade.status("", 0.2)
+    paint_the_lobby(vault)
+    until_the_lobby_is_found(facade)
     assert facade.status()["requested_by"] == f"watching {vault}"
     (check,) = (check for check in facade.health()["checks"] if check["name"] == "watching")
     assert check["detail"].startswith(f"{vault} by events")
@@ -246,12 +254,11 @@ def test_a_watched_workspace_stays_watched_when_the_service_is_killed_and_its_ag
     indexed(watcher, vault)
     killed = only_service(state_dir)
     os.kill(killed, signal.SIGKILL)
-    (vault / "guests.md").write_text("# Guests\n\nThe lobby is painted in turquoise.\n", encoding="utf-8")
+    paint_the_lobby(vault)
     while not (found := services_of(state_dir)) or killed in {process.pid for process in found}:
         psutil.wait_procs(found, 0.05)
     other = agent(tmp_path)
-    while "turquoise" not in texts(other, "colour of the lobby"):
-        other.status("", 0.2)
+    until_the_lobby_is_found(other)
     assert other.status()["requested_by"] == f"watching {vault}"
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from markdown_rag.store.base import Model, Record, Store
+from markdown_rag.store.endpoint import read_endpoint
 from markdown_rag.store.launcher import connect_engine
 from markdown_rag.store.memory import MemoryStore
 from markdown_rag.store.opening import StoreSettings, open_store
@@ -71,6 +74,17 @@ def engine_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield data_dir
     connection.close()
     wait_until_gone(connection.pid, 5.0)
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Iterator[Path]:
+    """A directory of its own; whatever engine still serves it afterwards is ended."""
+    place = tmp_path / "state" / "index.db"
+    yield place
+    endpoint = read_endpoint(place)
+    if endpoint is not None and psutil.pid_exists(endpoint.pid):
+        os.kill(endpoint.pid, signal.SIGKILL)
+        wait_until_gone(endpoint.pid, 5)
 
 
 def wait_until_gone(pid: int, seconds: float) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from markdown_rag.errors import StoreUnavailable
@@ -135,17 +132,6 @@ def half_made(folder: Path, what: str) -> None:
     if what == "a draft of the schema":
         (folder / "schema.json.tmp").write_text("{")
     folder.mkdir(parents=True, exist_ok=True)
-
-
-@pytest.fixture
-def data_dir(tmp_path: Path) -> Iterator[Path]:
-    """A directory of its own; whatever engine still serves it afterwards is ended."""
-    place = tmp_path / "state" / "index.db"
-    yield place
-    endpoint = endpoints.read_endpoint(place)
-    if endpoint is not None and psutil.pid_exists(endpoint.pid):
-        os.kill(endpoint.pid, signal.SIGKILL)
-        wait_until_gone(endpoint.pid, 5)
 
 
 @pytest.fixture

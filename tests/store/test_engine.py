@@ -37,17 +37,6 @@ sys.stdin.readline()
 """
 
 
-@pytest.fixture
-def data_dir(tmp_path: Path) -> Iterator[Path]:
-    """A directory of its own; whatever engine still serves it afterwards is ended."""
-    place = tmp_path / "state" / "index.db"
-    yield place
-    endpoint = endpoints.read_endpoint(place)
-    if endpoint is not None and psutil.pid_exists(endpoint.pid):
-        os.kill(endpoint.pid, signal.SIGKILL)
-        wait_until_gone(endpoint.pid, 5)
-
-
 def settings(data_dir: Path) -> StoreSettings:
     return StoreSettings(str(data_dir), "", "t", 100, 30.0, data_dir.parent)
 
