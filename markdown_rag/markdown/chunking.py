@@ -18,7 +18,14 @@ from markdown_rag.markdown.cutting import Atom, Cutter
 from markdown_rag.markdown.decoding import Decoded, Undecodable, decode
 from markdown_rag.markdown.document import Chunk, Document, Excluded, TitleSource
 from markdown_rag.markdown.edges import document_edges
-from markdown_rag.markdown.frontmatter import MAX_TITLE, FrontMatter, bounded_names, shorten, split_front_matter
+from markdown_rag.markdown.frontmatter import (
+    MAX_TITLE,
+    FrontMatter,
+    bounded_names,
+    exact_names,
+    shorten,
+    split_front_matter,
+)
 from markdown_rag.markdown.heads import Heads
 from markdown_rag.markdown.lexical import analyze
 from markdown_rag.markdown.outline import Block, Outline, parse_outline
@@ -29,7 +36,7 @@ from markdown_rag.markdown.tokens import count
 
 __all__ = ["HEADING_JOIN", "Chunk", "ChunkPolicy", "Document", "Excluded", "chunk_document"]
 
-CHUNKER_VERSION = 2  # part of every policy's fingerprint: a new number re-chunks every file
+CHUNKER_VERSION = 3  # part of every policy's fingerprint: a new number re-chunks every file
 NO_WORDS = "no words"
 HEADING_JOIN = " › "
 MAX_LEXICAL = 60_000  # bytes
@@ -100,6 +107,7 @@ class _Chunker:
         self.cutter = Cutter(self.text, self.blobs, min(policy.overlap, policy.max_tokens // 4))
         self.heads = Heads("" if self.title_source == "stem" else self.title, policy.max_tokens // 4)
         file = re.sub(r"[/_-]", " ", str(self.path.with_suffix("")) if self.path.name else "")
+        self._exact = " ".join(exact_names(front))
         self._named = analyze(self.title), analyze(" ".join(front.aliases + self.tags)), analyze(file)
         self._fields: dict[tuple[str, ...], str] = {}
 
@@ -234,11 +242,14 @@ class _Chunker:
             end_byte=lines.byte_offset(passage.end),
             embed_text=passage.embedded,
             text_hash=hashlib.sha256(passage.embedded.encode()).hexdigest(),
-            lexical=self._lexical(passage.path, passage.words),
+            lexical=self._lexical(passage.path, passage.words if number else f"{passage.words}\n{self._exact}"),
         )
 
     def _lexical(self, path: tuple[str, ...], words: str) -> str:
-        """The chunk's words, and where it stands: title thrice, headings and path twice, aliases and tags once."""
+        """The chunk's words, and where it stands: title thrice, headings and path twice, aliases and tags once.
+
+        The words of a file's first chunk are also the exact names in its front matter (``signatures: [PAGE.Next]``).
+        """
         if path not in self._fields:
             title, names, file = self._named
             parts = (title,) * 3 + (analyze(" ".join(path)),) * 2 + (file,) * 2 + (names,)

@@ -16,6 +16,7 @@ from datetime import date, datetime, time
 from functools import partial
 from typing import Any, TypeAlias
 
+from markdown_rag.markdown.lexical import looks_like_identifier
 from markdown_rag.markdown.plainyaml import MAX_DEPTH, Unreadable, load_yaml
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
@@ -40,6 +41,7 @@ _CLOSE_YAML = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.MULTILINE)
 _OPEN_TOML = re.compile(r"\+\+\+[ \t]*\n")
 _CLOSE_TOML = re.compile(r"^\+\+\+[ \t]*(?:\n|\Z)", re.MULTILINE)
 _OPEN_JSON = re.compile(r"\{\s*\"")
+_DATE = re.compile(r"\d{4}-\d{2}")
 _KEY_LINE = re.compile(r"[\w\"'.-]+(?:[ \t][\w\"'.-]+){0,2}[ \t]*:(?:\s|\Z)")
 _YAML_LINE = re.compile(r"[ \t]+\S|-(?:[ \t]|\Z)|#|[\]}]|" + _KEY_LINE.pattern)
 
@@ -241,3 +243,22 @@ def _bounded(properties: dict[str, Json]) -> tuple[dict[str, Json], list[str]]:
         kept.add(key)
     fitting = {key: value for key, value in properties.items() if key in kept}
     return fitting, [key for key in properties if key not in kept]
+
+
+def _is_exact_name(value: str) -> bool:
+    return looks_like_identifier(value) and not _DATE.match(value)
+
+
+def exact_names(front: FrontMatter) -> tuple[str, ...]:
+    """The values of other properties that are exact names: of an API, a flag, a setting, a code; each once."""
+    found: dict[str, None] = {}
+    left: list[Json] = [front.properties or {}]
+    while left and len(found) < MAX_NAMES:
+        value = left.pop()
+        if isinstance(value, dict):
+            left += reversed(value.values())
+        elif isinstance(value, list):
+            left += reversed(value)
+        elif isinstance(value, str) and len(value) <= MAX_NAME and _is_exact_name(value):
+            found[value] = None
+    return tuple(found)

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from markdown_rag.markdown.frontmatter import MAX_PROPERTIES, split_front_matter
+from markdown_rag.markdown.chunking import ChunkPolicy, Document, chunk_document
+from markdown_rag.markdown.frontmatter import MAX_PROPERTIES, exact_names, split_front_matter
 
 BODY = "\n# Body\n"
 
@@ -134,3 +135,27 @@ def test_every_value_is_json_without_strange_characters() -> None:
 
 def test_json_escapes_cannot_bring_surrogates_in() -> None:
     assert split_front_matter('{\n"title": "x\\ud800y"\n}\n').title == "x\ufffdy"
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ("signatures: [PAGER.Next, 'PAGER.Prev']\nreturnType: page.Pager", ("PAGER.Next", "PAGER.Prev", "page.Pager")),
+        ("slug: hugo_list_all\nflags: {long: --dry-run, short: -n}", ("hugo_list_all", "--dry-run", "-n")),
+        ("code: ERR_4711\ncode2: ERR_4711", ("ERR_4711",)),
+        ("date: 2024-01-02T10:00:00Z\nday: 2024-01-02\nweight: 12\ndraft: true\nstatus: done", ()),
+    ],
+)
+def test_exact_names_in_front_matter_are_told_from_prose_dates_and_numbers(values: str, names: tuple[str, ...]) -> None:
+    assert exact_names(split_front_matter(f"---\n{values}\n---\nText.\n")) == names
+
+
+def test_a_file_is_found_by_an_exact_name_that_stands_in_its_front_matter_alone() -> None:
+    text = "---\nsignatures: [PAGER.Next]\n---\n# Next\n\n" + "".join(
+        f"## Part {n}\n\n{'words ' * 200}\n\n" for n in range(3)
+    )
+    document = chunk_document(text.encode(), "next.md", ChunkPolicy())
+    assert isinstance(document, Document)
+    holding = [chunk.ord for chunk in document.chunks if "pager_next" in chunk.lexical.split()]
+    assert holding == [0]
+    assert all("PAGER" not in chunk.embed_text for chunk in document.chunks)
