@@ -32,7 +32,7 @@ class SearchPolicy:
     folder_names: a file is also called by its folder and its name, where the query names both. opening_weight,
     phrase_weight: for queries that ask, added to a file's first chunk, and for neighbouring words found side by side.
     thin_bytes: a chunk of fewer bytes counts less, down to half: what is no more than a heading or front matter
-    answers nothing. second_chunk: what a file's second-best chunk adds.
+    answers nothing. second_chunk: what a file's second-best chunk adds; 0 = nothing.
 
     Of the trust in words. gate_full, gate_top: the coverage beyond chance at which keywords and titles count in
     full (0 = always), and how many of the best keyword chunks are looked at for it. gate_low: the coverage that
@@ -68,7 +68,7 @@ class SearchPolicy:
     opening_weight: float = 0.05
     phrase_weight: float = 0.2
     thin_bytes: int = 60
-    second_chunk: float = 0.1
+    second_chunk: float = 0.0
     gate_full: float = 0.6
     gate_top: int = 10
     gate_low: float | None = None
@@ -118,6 +118,7 @@ RECIPE = SearchPolicy(
     opening_weight=0.0,
     phrase_weight=0.0,
     thin_bytes=0,
+    second_chunk=0.1,
     gate_top=3,
     gate_low=0.1,
     gate_full=0.6 / 0.9,

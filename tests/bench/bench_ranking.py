@@ -40,7 +40,7 @@ STEPS = {
     "exact name": replace(DEFAULTS, exact_name=0.0),
     "opening": replace(DEFAULTS, opening_weight=0.0),
     "phrase": replace(DEFAULTS, phrase_weight=0.0),
-    "second chunk": replace(DEFAULTS, second_chunk=0.0),
+    "(a second chunk, switched on)": replace(DEFAULTS, second_chunk=0.1),
     "gate": replace(DEFAULTS, gate_full=0.0),
     "gate beyond one word": replace(DEFAULTS, gate_low=0.1, gate_full=0.6 / 0.9),
     "exact identifiers": replace(DEFAULTS, identifier_words=0),

@@ -20,6 +20,7 @@ from markdown_rag.store.base import Match
 
 Make = Callable[..., Match]
 POLICY = SearchPolicy()
+WITH_SECOND = replace(POLICY, second_chunk=0.1)
 
 
 def query(*tokens: str, words: int = 9, names: tuple[str, ...] = ()) -> Query:
@@ -68,12 +69,13 @@ def test_the_sum_of_an_exact_name_is_keywords_the_name_and_a_little_similarity(m
     assert chunk.title == 0.0, "no name of the file holds it"
 
 
-def test_a_file_stands_by_its_best_chunk_and_a_tenth_of_its_second(match: Make) -> None:
+def test_a_file_stands_by_its_best_chunk_and_where_that_counts_a_tenth_of_its_second(match: Make) -> None:
     dense = [match(path="one", ord=0, score=0.9), match(path="one", ord=1, score=0.5), match(path="z", score=0.1)]
     found = scored(query("x"), dense, [])
     orders = sorted((each.order for each in found.chunks if each.candidate.match.path == "one"), reverse=True)
-    first = ranking.rank(found, POLICY, lambda row: row.path)[0]
-    assert first.order == pytest.approx(orders[0] + POLICY.second_chunk * orders[1])
+    first = ranking.rank(found, WITH_SECOND, lambda row: row.path)[0]
+    assert first.order == pytest.approx(orders[0] + 0.1 * orders[1])
+    assert ranking.rank(found, POLICY, lambda row: row.path)[0].order == orders[0], "not by default"
 
 
 def test_both_lists_become_one_with_a_row_once(match: Make) -> None:
@@ -266,7 +268,7 @@ def test_a_second_good_chunk_lifts_its_file(match: Make) -> None:
     dense = [
         match(path=p, ord=o, score=s) for p, o, s in [("one", 0, 0.9), ("two", 0, 0.9), ("two", 1, 0.8), ("z", 0, 0)]
     ]
-    assert paths(ranked(query("w"), dense, []))[:2] == ["two", "one"]
+    assert paths(ranked(query("w"), dense, [], WITH_SECOND))[:2] == ["two", "one"]
 
 
 @pytest.mark.parametrize(("per_file", "chunks"), [(1, 1), (2, 2), (0, 3)])
