@@ -65,6 +65,7 @@ class Run:
     inbox: SimpleQueue[Report | None] = field(default_factory=SimpleQueue)
     lock: threading.Lock = field(default_factory=threading.Lock)
     flying: int = 0
+    failures: int = 0  # reported and not looked at yet
     successes: int = 0
     progress_at: float = 0.0
     waits: bool = False
@@ -119,12 +120,13 @@ class Run:
         self.resting = [batch for batch in self.resting if batch.not_before > now]
         self.ready.extendleft(rested)
         while self.ready:
+            if self.failures:
+                return 0.0  # what failed is looked at first: it may end the run, or be the first to go again
             leave = self.line.pace.start(self.role)
             if not isinstance(leave, Ticket):
                 return self._hold(leave)
             batch = self._fitting(self.ready.popleft())
-            batch.attempts += 1
-            self.flying += 1
+            batch.attempts, self.flying = batch.attempts + 1, self.flying + 1
             self.line.spawn(partial(self._send, batch, leave))
         self._query_waits(waits=False)
         return min((batch.not_before - now for batch in self.resting), default=ASK_LATER)
@@ -168,9 +170,9 @@ class Run:
     def _deliver(self, report: Report) -> None:
         with self.lock:
             if not self.over:
+                self.failures += not isinstance(report.result, Answer)
                 self.inbox.put(report)
-                return
-            if isinstance(report.result, Answer):
+            elif isinstance(report.result, Answer):
                 self._take(report.batch, report.result)
 
     def _wait(self, seconds: float) -> None:
@@ -217,6 +219,8 @@ class Run:
             self._take(report.batch, report.result)
             self._judge_suspects()
         else:
+            with self.lock:
+                self.failures -= 1
             self._failed(report.batch, report.result)
 
     def _take(self, batch: Batch, answer: Answer) -> None:

@@ -10,11 +10,15 @@ import pytest
 from stub_embeddings import StubServer
 
 from markdown_rag.clock import ManualClock, StopSignal, SystemClock
+from markdown_rag.embeddings.assembly import Assembly
 from markdown_rag.embeddings.base import Embedder, Role, Vector
 from markdown_rag.embeddings.batching import Batcher, BatchPolicy
+from markdown_rag.embeddings.line import Line
+from markdown_rag.embeddings.run import Run
 from markdown_rag.errors import (
     Cancelled,
     EmbeddingAuthError,
+    EmbeddingError,
     EmbeddingMismatch,
     EmbeddingRefused,
     EmbeddingUnavailable,
@@ -189,6 +193,25 @@ def test_an_unusable_answer_is_asked_for_once_more_then_is_an_error(
     with pytest.raises(EmbeddingMismatch):
         documents(batcher(make(), concurrent=1))
     assert stub.stats()["requests"] == 2
+
+
+class AtOnce(Line):
+    """Its requests are over before the run looks again."""
+
+    def spawn(self, work: Callable[[], None]) -> None:
+        work()
+
+
+@pytest.mark.parametrize(("fault", "requests"), [({"garbage": True}, 2), ({"status": 401}, 1), ({"status": 404}, 2)])
+def test_nothing_more_is_sent_before_a_failure_has_been_looked_at(
+    stub: StubServer, make: Make, fault: dict[str, object], requests: int
+) -> None:
+    stub.control(**fault)
+    line = AtOnce(make(), BatchPolicy(items=5, concurrent=1), ManualClock())
+    run = Run(line, Role.DOCUMENT, StopSignal(), None, None, 0, Assembly(TEXTS, line.embedder.limits))
+    with pytest.raises(EmbeddingError):
+        run.go()
+    assert stub.stats()["requests"] == requests
 
 
 def test_the_wrong_dimension_is_an_error_that_names_both(stub: StubServer, make: Make) -> None:
