@@ -13,7 +13,6 @@ from markdown_rag.indexing.scan import canonical
 from markdown_rag.indexing.stages import Batch, Context, Reader
 from markdown_rag.indexing.statcache import StatCache
 from markdown_rag.indexing.survey import survey
-from markdown_rag.markdown import tokens
 from markdown_rag.markdown.chunking import ChunkPolicy
 from markdown_rag.paths import Scope
 from markdown_rag.store.base import Store
@@ -105,6 +104,6 @@ def _add_costs(seen: Preview, batch: Batch, known: set[str], counted: set[str]) 
             seen.cached += 1
         else:
             seen.texts_to_embed += 1
-            seen.tokens_to_embed += tokens.count(chunk.embed_text)
+            seen.tokens_to_embed += chunk.tokens
             counted.add(chunk.text_hash)
     seen.chunks += len(chunks)

@@ -20,7 +20,6 @@ from markdown_rag.indexing.delta import Work
 from markdown_rag.indexing.reading import NotRead, open_and_read
 from markdown_rag.indexing.report import Phase, Problem, ProblemKind, Progress
 from markdown_rag.indexing.statcache import Noted
-from markdown_rag.markdown import tokens
 from markdown_rag.markdown.chunking import Chunk, ChunkPolicy, Document
 from markdown_rag.markdown.decoding import Undecodable
 from markdown_rag.precedence import PRECEDENCE
@@ -211,10 +210,10 @@ def _chunks(files: Iterable[Prepared]) -> list[Chunk]:
 
 def _tokens_to_send(batch: Batch, embeddings: Embeddings, *, use_cache: bool) -> dict[str, int]:
     """Tokens of every different text of the batch that has no vector yet, by hash."""
-    texts = {chunk.text_hash: chunk.embed_text for chunk in _chunks(batch.prepared)}
-    for known in embeddings.known(list(texts)) if use_cache and texts else ():
-        del texts[known]
-    return {text_hash: tokens.count(text) for text_hash, text in texts.items()}
+    prices = {chunk.text_hash: chunk.tokens for chunk in _chunks(batch.prepared)}
+    for known in embeddings.known(list(prices)) if use_cache and prices else ():
+        del prices[known]
+    return prices
 
 
 def _postpone(batch: Batch, prices: dict[str, int], left: int, progress: Progress) -> None:

@@ -91,6 +91,7 @@ class _Passage:
     prefix: str
     embedded: str
     words: str
+    tokens: int
 
 
 class _Chunker:
@@ -143,13 +144,13 @@ class _Chunker:
         gaps = list(self.blobs.long)
         passages: list[_Passage] = []
         for piece in self._merged(self._pieces()):
-            for part in self._settled(piece):
+            for part, tokens in self._settled(piece):
                 if self._wordless(part.start, part.end):
                     gaps.append((part.start, part.end, NO_WORDS))
                     continue
                 words = self.blobs.without(self.text, part.start, part.end)
                 prefix, embedded = part.atoms[0].prefix, self._embedded(part)
-                passages.append(_Passage(part.path, part.start, part.end, prefix, embedded, words))
+                passages.append(_Passage(part.path, part.start, part.end, prefix, embedded, words, tokens))
         return passages, _coalesced(gaps)
 
     def _pieces(self) -> list[Piece]:
@@ -199,20 +200,24 @@ class _Chunker:
         joined = last.joined(piece, path)
         return joined if joined.cost <= self._room(path) and self.cutter.bytes_fit(joined.start, joined.end) else None
 
-    def _settled(self, piece: Piece) -> list[Piece]:
-        """The piece, or smaller ones where the exact count of what is embedded is over the limit."""
+    def _settled(self, piece: Piece) -> list[tuple[Piece, int]]:
+        """The piece with its tokens, or smaller ones where the exact count of what is embedded is over the limit."""
         limit = self.policy.max_tokens
-        # Counts of parts add up to the whole at line starts; elsewhere each part may be off by one or two.
-        loose = sum(atom.start > 0 and self.text[atom.start - 1] != "\n" for atom in piece.atoms)
-        if piece.cost + self.heads.of(piece.path)[1] + 2 * loose <= 0.95 * limit:
-            return [piece]
-        excess = count(self._embedded(piece)) - limit
-        if excess <= 0:
-            return [piece]
+        tokens = piece.cost + self.heads.of(piece.path)[1]
+        if tokens > 0.95 * limit or self._is_loose(piece):
+            tokens = count(self._embedded(piece))
+        if tokens <= limit:
+            return [(piece, tokens)]
         if len(piece.atoms) > 1:
             return [part for half in piece.halves() for part in self._settled(half)]
-        atoms = self.cutter.smaller(piece.atoms[0], excess)
-        return [part for atom in atoms for part in self._settled(Piece.of((atom,), piece.path))] or [piece]
+        atoms = self.cutter.smaller(piece.atoms[0], tokens - limit)
+        return [part for atom in atoms for part in self._settled(Piece.of((atom,), piece.path))] or [(piece, tokens)]
+
+    def _is_loose(self, piece: Piece) -> bool:
+        """Whether the counts of its parts may add up to less than the whole: they do not where all begin a line."""
+        borders = (piece.start, *(atom.start for atom in piece.atoms), piece.end)
+        inside = any(border and self.text[border - 1] != "\n" for border in borders)
+        return inside or bool(self.blobs.within(piece.start, piece.end))
 
     def _room(self, path: tuple[str, ...]) -> int:
         """Tokens left for a chunk's own text."""
@@ -242,6 +247,7 @@ class _Chunker:
             end_byte=lines.byte_offset(passage.end),
             embed_text=passage.embedded,
             text_hash=hashlib.sha256(passage.embedded.encode()).hexdigest(),
+            tokens=passage.tokens,
             lexical=self._lexical(passage.path, passage.words if number else f"{passage.words}\n{self._exact}"),
         )
 
@@ -266,7 +272,8 @@ class _Chunker:
         words = "\n".join(part for part in parts if part)
         first, last, _ = cut(words, 0, len(words), self.policy.max_tokens)[0]
         embedded = words[first:last].strip()
-        return _Passage((), start, min(end, start + MAX_FRONT), "", embedded, self.front.description)
+        end = min(end, start + MAX_FRONT)
+        return _Passage((), start, end, "", embedded, self.front.description, count(embedded))
 
 
 def _coalesced(gaps: list[Gap]) -> list[Gap]:

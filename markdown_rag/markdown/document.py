@@ -13,7 +13,10 @@ TitleSource = Literal["frontmatter", "heading", "stem"]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One stored passage. Lines are 1-based and inclusive, bytes are the file's, end exclusive."""
+    """One stored passage. Lines are 1-based and inclusive, bytes are the file's, end exclusive.
+
+    tokens: of embed_text in cl100k, counted with the blank end that is not embedded: a few more, at most one less.
+    """
 
     ord: int
     heading_path: tuple[str, ...]
@@ -25,6 +28,7 @@ class Chunk:
     end_byte: int
     embed_text: str
     text_hash: str
+    tokens: int
     lexical: str
 
 

@@ -16,6 +16,7 @@ from markdown_rag.markdown.decoding import Decoded, Undecodable, decode
 from markdown_rag.markdown.edges import Edge, pack
 from markdown_rag.markdown.names import EDGE_LIST
 from markdown_rag.markdown.plainyaml import Unreadable, load_yaml
+from markdown_rag.markdown.tokens import count
 
 KEPT_AS_LINKS = "kept as links"
 MAX_CHARACTERS = 5_000_000
@@ -85,5 +86,6 @@ def _chunk(decoded: Decoded, number: int) -> Chunk:
         end_byte=lines.byte_offset(end),
         embed_text=EDGE_LIST,
         text_hash=hashlib.sha256(EDGE_LIST.encode()).hexdigest(),
+        tokens=count(EDGE_LIST),
         lexical="edges",
     )

@@ -26,6 +26,7 @@ def judged_document(data: bytes, path: str = "note.md", policy: ChunkPolicy = DE
     for position, chunk in enumerate(document.chunks):
         assert chunk.ord == position
         assert chunk.embed_text.strip()
+        assert count(chunk.embed_text) - 1 <= chunk.tokens <= policy.max_tokens
         assert count(chunk.embed_text) <= policy.max_tokens
         assert len(chunk.text.encode()) <= 60_000
         assert len(chunk.prefix.encode()) <= 4_000
