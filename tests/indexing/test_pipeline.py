@@ -14,12 +14,13 @@ from markdown_rag.errors import Cancelled, EmbeddingRefused, StoreUnavailable
 from markdown_rag.indexing.indexer import Indexer
 from markdown_rag.indexing.pipeline import FLUSH_ROWS, SLICE_ROWS
 from markdown_rag.indexing.reconcile import GRACE_NS
+from markdown_rag.indexing.report import Progress
 from markdown_rag.markdown.chunking import ChunkPolicy
 from markdown_rag.paths import file_digest
 from markdown_rag.store.base import EVERYTHING, Model, Record, RowKey, Where
 from markdown_rag.store.memory import MemoryStore
 
-from .parts import DIMENSION, Bench
+from .parts import DIMENSION, Bench, as_nobody
 from .reference import ReferenceIndex, stored
 
 
@@ -131,6 +132,21 @@ def test_remains_that_a_run_could_not_judge_are_removed_by_the_first_that_can(
     left = leave_uncommitted(bench, "deep/a.md", bench.clock.now_ns() - age_ns)
     assert bench.run(path, recursive=recursive).orphans == 0
     bench.clock.advance(2)
+    assert bench.run().orphans == left > 0
+    check(bench)
+
+
+def test_remains_in_a_folder_that_could_not_be_read_are_removed_once_it_can(bench: Bench) -> None:
+    bench.write("locked/a.md", long_note("amber"))
+    bench.note("b.md")
+    bench.run()
+    left = leave_uncommitted(bench, "locked/a.md", bench.clock.now_ns() - 2 * GRACE_NS)
+    scope = bench.scope()
+    (bench.root / "locked").chmod(0)
+    with as_nobody(bench.root, bench.state, *bench.state.iterdir()):
+        report = bench.indexer.run(scope, bench.chunking, bench.scanning, progress=Progress(), stop=StopSignal())
+    (bench.root / "locked").chmod(0o755)
+    assert (bench.kinds(report), report.orphans) == ({"locked": "unreadable"}, 0)
     assert bench.run().orphans == left > 0
     check(bench)
 
