@@ -94,7 +94,8 @@ class Report:
 
     new, modified, deleted, unchanged, touched: files. inserted: rows stored. embedded: texts sent to the provider;
     cached: texts whose vector was known. tokens: of what was sent (cl100k, an estimate for other models). orphans: rows
-    that reconcile removed. failed: files tried and not indexed. postponed: left to the next run by the token budget.
+    that reconcile removed; of a run that died, all that it meant to write. failed: files tried and not indexed.
+    postponed: left to the next run by the token budget.
     left_out: rule -> files and folders that the exclusions and ``.gitignore`` kept out (a folder counts once).
     """
 

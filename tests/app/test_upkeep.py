@@ -15,7 +15,7 @@ from markdown_rag.freshening import watches_of
 from markdown_rag.jobs.job import IndexRequest
 from markdown_rag.paths import workspace_for
 from markdown_rag.settings import load_settings
-from markdown_rag.store.base import Model
+from markdown_rag.store.base import EVERYTHING, Model
 from markdown_rag.store.memory import MemoryStore
 from markdown_rag.store.opening import open_store
 from markdown_rag.upkeep import Upkeep, another_place
@@ -56,6 +56,21 @@ def test_a_repair_mends_every_file_also_when_the_call_has_an_id_and_the_folder_i
     found = app.audit(IndexCall(request_id="one call"), repair=True)
     assert (found["ok"], found["counts"]) == (True, {})
     assert stored(store) == {"a.md", "b.md", "c.md"}
+
+
+def test_a_repair_takes_away_the_rows_that_no_reader_sees(
+    agent: Callable[..., App], store: HoldingStore, vault: Path
+) -> None:
+    write(vault, "a")
+    app = agent()
+    indexed(app)
+    (row,) = store.records(EVERYTHING)
+    store.insert([replace(row, gen=1), replace(row, gen=2, ord=1)])  # a former generation, and one never committed
+    assert app.audit(IndexCall())["counts"] == {"doubled": 1, "uncommitted": 1}
+    found = app.audit(IndexCall(), repair=True)
+    assert (found["ok"], found["counts"]) == (True, {})
+    assert store.get([row.id])
+    assert store.count() == 1
 
 
 def test_nothing_is_cleared_while_a_job_would_write_it_again(

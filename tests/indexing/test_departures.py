@@ -69,3 +69,24 @@ def test_texts_are_kept_only_of_files_whose_bytes_are_nowhere_else_and_not_all_o
     assert found["same.md"] == Departure(bench.workspace.id, "same.md", entries["same.md"].file_hash, "z/same.md")
     assert found["long.md"].successor == ""
     assert len(found["long.md"].texts) == TEXTS
+
+
+def test_a_run_keeps_of_each_file_that_left_which_one_of_those_that_stay_holds_its_bytes(bench: Bench) -> None:
+    for path in ("old.md", "copy.md", "twin.md"):
+        bench.write(path, "# Alike\n\nThe words of one file, three times.\n")
+    bench.write("alone.md", "# Alone\n\nWords that are found nowhere else.\n")
+    bench.note("z.md")
+    bench.run()
+    (bench.root / "old.md").rename(bench.root / "new.md")
+    (bench.root / "twin.md").unlink()
+    (bench.root / "alone.md").rename(bench.root / "other.md")
+    bench.run()
+    left = {
+        path: bench.cache.departed(file_digest(bench.workspace.id, path)) for path in ("old.md", "twin.md", "alone.md")
+    }
+    assert {path: each and each.successor for path, each in left.items()} == {
+        "old.md": "copy.md",
+        "twin.md": "copy.md",
+        "alone.md": "other.md",
+    }
+    assert bench.cache.departed(file_digest(bench.workspace.id, "copy.md")) is None

@@ -343,6 +343,22 @@ def test_a_row_the_store_refuses_fails_its_file_only(failing: tuple[Bench, Faili
     check(bench)
 
 
+def test_what_a_store_took_of_a_file_that_it_then_refused_is_gone_when_the_run_ends(
+    failing: tuple[Bench, FailingStore],
+) -> None:
+    bench, store = failing
+    bench.write("bad.md", long_note("amber"))
+
+    def limits(operation: str, _ids: Sequence[str]) -> None:
+        if operation == "insert":
+            raise StoreLimitError("The row is too large.")
+
+    store.half, store.fails = True, limits
+    report = bench.run()
+    assert (report.failed, report.orphans > 0) == (1, True)
+    assert bench.rows() == {}
+
+
 def test_what_was_embedded_before_a_failure_is_kept_and_stored_next_time(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "vault", tmp_path / "state", batch_chunks=8)
     for i in range(60):
@@ -379,6 +395,7 @@ def test_a_refused_text_fails_its_file_which_keeps_its_old_rows_and_is_tried_aga
     bench.embedder.before = refuse
     report = bench.run()
     assert (report.failed, report.new, bench.kinds(report)["bad.md"]) == (1, 1, "refused")
+    assert "Not this text." in report.problems[0].reason
     assert "first" in bench.rows()["bad.md"][0]
     bench.embedder.before = lambda _: None
     assert bench.run().modified == 1

@@ -131,7 +131,7 @@ def test_a_deleted_file_goes_and_nobody_else(bench: Bench) -> None:
     bench.run()
     (bench.root / "a.md").unlink()
     report = bench.run()
-    assert (report.deleted, list(bench.rows())) == (1, ["ab.md"])
+    assert (report.deleted, report.files, list(bench.rows())) == (1, ["a.md"], ["ab.md"])
 
 
 def test_a_file_that_lost_its_words_is_not_found_any_more(bench: Bench) -> None:
@@ -140,7 +140,7 @@ def test_a_file_that_lost_its_words_is_not_found_any_more(bench: Bench) -> None:
     bench.write("a.md", " \n")
     report = bench.run()
     assert bench.rows() == {}
-    assert (report.modified, bench.kinds(report)) == (1, {"a.md": "empty"})
+    assert (report.modified, report.files, bench.kinds(report)) == (1, ["a.md"], {"a.md": "empty"})
 
 
 def test_a_file_that_became_binary_is_named_and_goes(bench: Bench) -> None:

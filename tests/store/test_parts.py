@@ -24,6 +24,7 @@ from markdown_rag.errors import (
     StoreUnavailable,
 )
 from markdown_rag.store import schema
+from markdown_rag.store.base import record_id
 from markdown_rag.store.disk import disk_failure
 from markdown_rag.store.failures import TAKEN_AWAY, Kind, Symptoms, diagnose
 from markdown_rag.store.given import OF_TARGET
@@ -114,6 +115,26 @@ def test_batches_hold_all_rows_in_order_within_both_bounds(sizes: list[int], row
         held = sizes[piece]
         assert 0 < len(held) <= rows
         assert sum(held) <= limit or len(held) == 1
+
+
+def test_rows_that_are_stored_keep_their_ids_in_every_version():
+    # Computed once. A row is removed by the id that is made from its file, generation and position.
+    made = record_id("host:/home/me/notes", "sub/caf\u00e9.md", 1_764_500_000_000_000_000, 300)
+    assert made == "427206b217115b23515b3792-187cc366ba2d4000-00012c"
+
+
+_POSITIONS = st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**24 - 1))
+
+
+@given(_POSITIONS, _POSITIONS)
+def test_ids_of_a_file_sort_by_generation_and_position_and_fit_their_field(one: tuple[int, int], two: tuple[int, int]):
+    ids = [record_id("w", "a.md", *position) for position in (one, two)]
+    assert (ids[0] < ids[1]) == (one < two)
+    assert all(len(id_) <= 64 for id_ in ids)
+
+
+def test_the_same_path_in_another_workspace_has_another_id():
+    assert len({record_id(workspace, path, 1, 0) for workspace in "vw" for path in ("a.md", "b.md")}) == 4
 
 
 @given(st.text(max_size=80), st.text(max_size=300), st.text(max_size=300), st.integers(1, 4096))
