@@ -8,9 +8,9 @@ decided here, because git judges an entry by its own path and pathspec also by t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from re import Pattern as Regex
 
 from pathspec.patterns.gitignore import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
@@ -24,6 +24,11 @@ DOT_FOLDER = "dot folders"
 
 _UNDER = "ps_d"  # pathspec's group: the slash after which a match goes on inside the matched folder
 _ANY_FOLDER = f"(?P<{_UNDER}>/)"  # pathspec's expression for ``*/``
+# Pathspec's expressions for what a ``*``, a ``**`` between folders and a ``**`` before all stands for; one character.
+_STAR, _FOLDERS, _ABOVE = r"\[\^/\]\*", r"\(\?:/\.\+\)\?", r"\^\(\?:\.\+/\)\?"
+_CHARACTER = r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\](?!\*)|[^/()\[\\]"
+_BEFORE_STAR = re.compile(rf"{_STAR}((?:{_CHARACTER})+)(?={_STAR})", re.DOTALL)
+_BEFORE_FOLDERS = re.compile(rf"({_ABOVE}|{_FOLDERS})((?:(?!{_FOLDERS}).)+)(?={_FOLDERS})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ def _composed(text: str) -> str:
 class _Line:
     """One pattern. include False: a negation, which takes entries back."""
 
-    regex: Regex[str]
+    regex: re.Pattern[str]
     include: bool
 
     def hits(self, path: str, is_folder: bool) -> bool:
@@ -137,8 +142,18 @@ def parse_gitignore(folder: str, data: bytes) -> IgnoreFile:
         except GitIgnorePatternError:
             continue
         if pattern.include is not None and pattern.regex is not None:
-            lines.append(_Line(pattern.regex, pattern.include))
+            lines.append(_Line(re.compile(_without_backtracking(pattern.regex.pattern)), pattern.include))
     return IgnoreFile(folder, tuple(reversed(lines)))
+
+
+def _without_backtracking(regex: str) -> str:
+    """The same matches in time linear in a name, however many wildcards a line has.
+
+    What stands between a wildcard and the next one may be taken where it comes first: the next takes in the rest.
+    """
+    regex = _BEFORE_STAR.sub(r"(?>[^/]*?\1)", regex)
+    first = {"^": "^(?>(?:.+?/)??", "(": "(?>(?:/.+?)??"}
+    return _BEFORE_FOLDERS.sub(lambda found: f"{first[found[1][0]]}{found[2]}(?=/))", regex)
 
 
 def _spelled(line: str) -> str:

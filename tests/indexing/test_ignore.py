@@ -141,13 +141,15 @@ def test_extensions_count_in_any_case(name: str, counts: bool) -> None:
 
 
 PART = st.sampled_from(["a", "b", "ab", "a.md", "b.md", "x.draft.md"])
-PATHS = st.lists(PART, min_size=1, max_size=3).map("/".join)
-SEGMENT = st.sampled_from(["a", "b", "*", "**", "*.md", "a*", "?", "[ab]", "[!a]", "ab", "x.draft.md", "b.md"])
+PATHS = st.lists(PART, min_size=1, max_size=5).map("/".join)
+SEGMENT = st.sampled_from(
+    ["a", "b", "*a*b*", "*.*.*", "?*a*", "*", "**", "*.md", "a*", "?", "[ab]", "[!a]", "ab", "x.draft.md", "b.md"]
+)
 LINE = st.builds(
     lambda negated, start, parts, end: negated + start + "/".join(parts) + end,
     st.sampled_from(["", "", "!"]),
     st.sampled_from(["", "", "/"]),
-    st.lists(SEGMENT, min_size=1, max_size=3),
+    st.lists(SEGMENT, min_size=1, max_size=5),
     st.sampled_from(["", "", "/"]),
 )
 
@@ -179,3 +181,18 @@ def test_git_agrees(repository: Path, lines: list[str], path: str, kind: bool) -
     answer = subprocess.run(command, check=False, capture_output=True)
     shutil.rmtree(repository / parts[0]) if (repository / parts[0]).is_dir() else (repository / parts[0]).unlink()
     assert ours is (answer.returncode == 0), (lines, path, kind)
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "ignored"),
+    [
+        ("*a" * 40 + "b", "a" * 250, False),
+        ("*a" * 40 + "b", "a" * 200 + "b", True),
+        ("a*" * 60 + "/x", "a" * 250 + "/y", False),
+        ("a/" + "**/a/" * 40 + "b", "a/" * 500 + "c", False),
+        ("a/" + "**/a/" * 40 + "b", "a/" * 500 + "b", True),
+        ("**/" + "a/**/" * 40 + "*[bc]*d*e", "a/" * 500 + "c" * 200, False),
+    ],
+)
+def test_a_line_of_many_wildcards_is_judged_at_once_whatever_a_name_is(line: str, path: str, ignored: bool) -> None:
+    assert bool(ignored_by([parse_gitignore("", f"{line}\n".encode())], path, False)) is ignored
