@@ -17,7 +17,7 @@ from markdown_rag.indexing.report import ProblemKind
 from markdown_rag.markdown.names import MAX_FILE_BYTES
 
 _ATTEMPTS = 2
-_INT63 = (1 << 63) - 1  # SQLite's integers are signed, inodes are not
+_INT63 = (1 << 63) - 1  # SQLite's largest integer; inodes and times can be larger
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -31,8 +31,9 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, result: os.stat_result) -> Stamp:
-        """From a stat call."""
-        return cls(result.st_size, result.st_mtime_ns, result.st_ctime_ns, result.st_ino & _INT63)
+        """From a stat call. A time beyond the year 2262, which some file systems have, is that year's."""
+        changed, moved = (max(-_INT63, min(_INT63, time)) for time in (result.st_mtime_ns, result.st_ctime_ns))
+        return cls(result.st_size, changed, moved, result.st_ino & _INT63)
 
 
 @dataclass(frozen=True, slots=True)

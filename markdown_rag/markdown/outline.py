@@ -24,7 +24,7 @@ _CONTAINERS = {
     "Table": "table",
 }
 _LEAVES = {"Paragraph": "paragraph", "HtmlBlock": "html", "Heading": "heading", "TableHead": "head", "TableRow": "row"}
-_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")
+_ATTRIBUTES = re.compile(r" ?\{:? ?[#.][^{}]*\}$")
 _TAG = re.compile(r"(?<!\S)#([\w/-]*[^\W\d][\w/-]*)")
 MAX_TAGS = 200
 _MAX_TAG = 100  # characters
@@ -205,7 +205,8 @@ def _char_offsets(source: bytes, nodes: list[list[Any]]) -> Any:
 
 
 def _readable(text: str) -> str:
-    return " ".join(_ATTRIBUTES.sub("", text).split())[:MAX_HEADING].rstrip()
+    text = " ".join(text.split())[: 2 * MAX_HEADING]  # bounded before anything looks for an end
+    return _ATTRIBUTES.sub("", text)[:MAX_HEADING].rstrip()
 
 
 def heading_at(heading_path: tuple[str, ...], text: str, offset: int) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 from markdown_rag.errors import FastRagError
 from markdown_rag.oneline import one_line
 
-_SEAL = 4  # characters; a word of any length serves, since it is chosen to be in none of the texts
+_SEAL = 4  # characters at least; a word of any length serves, since it is chosen to be in none of the texts
 _WORDS, _LINE = 10, 200  # words and bytes of each line of a vocabulary; both are about 150 tokens at the most
 NOTHING = "No meaningful results found."
 
@@ -138,9 +138,11 @@ _READ_FACTS = (("Title", "title"), ("Heading", "heading"))
 def seal_of(*texts: str) -> str:
     """A word that none of the texts holds, so that none can close the frame it is quoted in. The same for the same."""
     digest = hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()
-    while any(digest[:_SEAL] in text for text in texts):
+    length = _SEAL
+    while any(digest[:length] in text for text in texts):
         digest = hashlib.sha256(digest.encode()).hexdigest()
-    return digest[:_SEAL]
+        length += 1  # a text may hold every word of four characters
+    return digest[:length]
 
 
 def framed(text: str, seal: str) -> str:

@@ -124,17 +124,18 @@ class Living:
         segments, tombstones = self._stored()
         segments = tuple(segment for segment in segments if segment.num_rows)
         memory = self._collection._memtable  # noqa: SLF001
-        stored_key = (*segments, len(tombstones))
+        removed = tombstones._map  # noqa: SLF001 - key to the number of its last deletion, which only grows
+        stored_key = (*segments, len(removed), max(removed.values(), default=-1))
         memory_key = (
             memory, len(memory._insert_batches), len(memory._pk_index), len(memory._delete_index),  # noqa: SLF001
         )  # fmt: skip
         with self._lock:
             stored_changed = stored_key != self._stored_key
             if stored_changed:
-                self._stored_masks = _living_in_segments(segments, tombstones._map)  # noqa: SLF001
+                self._stored_masks = _living_in_segments(segments, removed)
                 self._stored_key = stored_key
             if stored_changed or memory_key != self._memory_key:
-                self._view = self._assemble(segments, memory, tombstones._map)  # noqa: SLF001
+                self._view = self._assemble(segments, memory, removed)
                 self._memory_key = memory_key
             return self._view
 

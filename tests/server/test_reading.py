@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from markdown_rag.app import App
+from markdown_rag.server.render import framed, seal_of
 
 PARTS = [f"Part {n} speaks of topic{n} and nothing else. " + f"Sentence about topic{n} again. " * 40 for n in range(6)]
 LONG = "# Long\n\nIntroduction.\n\n" + "\n\n".join(f"## Topic {n}\n\n{text}" for n, text in enumerate(PARTS)) + "\n"
@@ -302,6 +303,13 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("read_document", {"path": "frame.md"}),
     ("search_documents", {"query": "lamp frame", "k": 1}),
 ]
+
+
+def test_a_text_that_holds_every_short_word_is_framed_with_a_longer_one() -> None:
+    text = "\n".join(f"{number:04x}" for number in range(16**4))
+    seal = seal_of(text)
+    assert seal not in text
+    assert framed(text, seal).endswith(f"</quoted {seal}>")
 
 
 def test_a_document_cannot_close_the_frame_it_is_quoted_in(talk: Any, vault: Path) -> None:

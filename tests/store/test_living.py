@@ -23,6 +23,8 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("insert"), NUMBERS),
         st.tuples(st.just("delete"), NUMBERS),
+        st.tuples(st.sampled_from(["insert", "delete"]), st.just([1])),  # one row that comes and goes
+        st.tuples(st.just("flush"), st.just([])),
         st.tuples(st.just("flush"), st.just([])),
         st.tuples(st.just("reopen"), st.just([])),
     ),
@@ -132,6 +134,23 @@ def test_what_is_read_is_what_the_library_reads_after_any_history(tmp_path_facto
             compare(opened, living)
     finally:
         opened.database.close()
+
+
+def test_a_row_that_comes_and_goes_again_stays_gone(opened: Opened):
+    living = {row["id"]: dict(row) for row in [row_of(number, 0) for number in range(3)]}
+    opened.collection.insert(list(map(dict, living.values())))
+    opened.collection.flush()
+    first = living["k1"]
+    for _ in range(2):
+        del living["k1"]
+        opened.collection.delete(["k1"])
+        compare(opened, living)
+        opened.collection.flush()
+        compare(opened, living)
+        living["k1"] = first
+        opened.collection.insert([dict(first)])
+        opened.collection.flush()
+        compare(opened, living)
 
 
 def test_segments_that_merge_change_no_answer(opened: Opened):

@@ -15,6 +15,8 @@ SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
     "one line of words": (lambda n: "word " * (n // 5), 1_250_000),
     "prose": (lambda n: "A sentence of some words. \n" * (n // 27), 600_000),
     "headings": (lambda n: "".join(f"# Heading {i}\n" for i in range(n)), 25_000),
+    "a heading of blanks": (lambda n: f"# a{' ' * n}b\n\nword", 300_000),
+    "a heading of braces": (lambda n: f"# a{' {#' * n}\n\nword", 50_000),
     "headings with a word": (lambda n: "".join(f"## H{i}\n\nword\n\n" for i in range(n)), 6_000),
     "nested lists": (lambda n: "".join(" " * min(i, 2000) + "- item\n" for i in range(n)), 2_500),
     "list markers in a line": (lambda n: "- " * n + "x", 2_500),
