@@ -139,8 +139,11 @@ class App:
     def search(self, call: SearchCall) -> Json:
         """Ranked, bounded, cited passages."""
         self._attendant.watch()
-        late = self._attendant.bring_up_to_date(self._questions.places(call)) if call.wait_for_fresh else ""
-        answer = self._questions.search(call)
+        questions = self._questions
+        late = ""
+        if call.wait_for_fresh:
+            late = self._attendant.bring_up_to_date(questions.places(call), questions.indexed())
+        answer = questions.search(call)
         return {**answer, "note": f"{late} {answer.get('note', '')}".strip()} if late else answer
 
     def read(self, call: ReadCall) -> Json:

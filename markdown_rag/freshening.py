@@ -7,7 +7,7 @@ changed means nothing written, and both go through the queue and its guards like
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,10 +107,11 @@ class Watches:
         self._cleared: set[str] = set()
         self._closed = False
 
-    def want(self, workspace: Workspace, policy: str, owner: Owner, *, asked: bool) -> None:
+    def want(self, workspace: Workspace, policy: str, owner: Owner, *, asked: bool, locked: bool) -> None:
         """Watch a workspace under a policy, for a process; nothing changes if it is watched already.
 
-        asked: somebody wants it indexed; else one that was cleared stays cleared.
+        asked: somebody wants it indexed; else one that was cleared stays cleared. locked: it is a MARKDOWN_WORKSPACE,
+        and is brought into the index by watching alone; else its first job does that.
         """
         key = (workspace, policy)
         with self._lock:
@@ -123,7 +124,7 @@ class Watches:
                 known.wanted_by.add(owner)
                 return
             owners = {owner}
-            look = _Look(self._parts, workspace, policy)
+            look = _Look(self._parts, workspace, policy, locked=locked)
             watch = Watch(
                 workspace.root, look, lambda: self._wanted(owners), self._parts.clock, dot_folders=_dot_folders(policy)
             )
@@ -165,14 +166,17 @@ def _dot_folders(policy: str) -> frozenset[str]:
 class _Look:
     """What a watch does when something may have changed: look, and ask for a run unless the same was just tried."""
 
-    def __init__(self, parts: Parts, workspace: Workspace, policy: str) -> None:
+    def __init__(self, parts: Parts, workspace: Workspace, policy: str, *, locked: bool) -> None:
         self._parts = parts
         self._workspace = workspace
         self._policy = policy
+        self._locked = locked
         self._tried: tuple[str, ...] = ()
         self._tried_at = 0.0
 
     def __call__(self, folder: str) -> None:
+        if not self._locked and not self._parts.workspaces.knows(self._workspace.id):
+            return  # its first job has not begun, or was cancelled before it stored anything
         scope = _existing(Scope(self._workspace, folder))
         found = _differences(self._parts, scope, self._policy, StopSignal())
         now = self._parts.clock.monotonic()
@@ -199,8 +203,9 @@ class Attendant:
         """Watch these from now on, by default those the agent works in, if it asked for watching."""
         if self._settings.markdown_watch == "off":
             return
+        watches, policy, asked = watches_of(self._parts), job_policy(self._settings), bool(workspaces)
         for workspace in workspaces or self._here():
-            watches_of(self._parts).want(workspace, job_policy(self._settings), self._owner, asked=bool(workspaces))
+            watches.want(workspace, policy, self._owner, asked=asked, locked=bool(self._locked))
 
     def _here(self) -> list[Workspace]:
         known = self._parts.workspaces.all()
@@ -208,9 +213,12 @@ class Attendant:
             return [w for w in known if w.root in (self._folder, *self._folder.parents)]
         return [open_root(self._locked, self._settings.markdown_workspace_id, argument=LOCK)]
 
-    def bring_up_to_date(self, named: Sequence[tuple[Searched, str]]) -> str:
-        """Index what changed in the places a search names; what could not be done, in a sentence, or ""."""
-        known = self._parts.workspaces.all()
+    def bring_up_to_date(self, named: Sequence[tuple[Searched, str]], indexed: Collection[str]) -> str:
+        """Index what changed in the places a search names; what could not be done, in a sentence, or "".
+
+        indexed: the ids of what is in the index. Of the rest nobody has asked for more than a job that stored nothing.
+        """
+        known = [workspace for workspace in self._parts.workspaces.all() if workspace.id in indexed]
         scopes = {
             Scope(workspace, path)
             for searched, path in named

@@ -8,6 +8,7 @@ old one, with the old model where it can be asked and by keywords where not, and
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -64,6 +65,13 @@ class Succession:
         with self._lock:
             self._former = found
         return list(found)
+
+    def indexed(self) -> set[str]:
+        """The ids of all workspaces with committed files, in the current collection or a former one."""
+        readings = self.former()
+        with contextlib.suppress(EmbeddingError):  # the former ones answer then
+            readings.append(self._parts.reading)
+        return set().union(*map(_workspaces, readings))
 
     def holding(self, workspace: str) -> list[Held]:
         """What the former collections hold of a workspace now, for those that hold anything."""

@@ -9,19 +9,17 @@ that an error kept from being built are tried again at the next request.
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from markdown_rag.answers import job_result, skipped
 from markdown_rag.clock import Clock, StopSignal, SystemClock
 from markdown_rag.database import Database
 from markdown_rag.errors import EmbeddingError, FastRagError, StateError
 from markdown_rag.facade import Json
-from markdown_rag.indexing.report import Phase, Progress
+from markdown_rag.indexing.report import Progress
 from markdown_rag.jobs.job import Job
 from markdown_rag.jobs.ledger import open_ledger
 from markdown_rag.jobs.owner import is_gone, name_of
@@ -30,7 +28,6 @@ from markdown_rag.policies import (
     cross_encoder,
     embedding_settings,
     job_target,
-    policies_of,
     store_place,
     store_settings,
 )
@@ -47,7 +44,6 @@ if TYPE_CHECKING:
     from markdown_rag.store.opening import StoreSettings
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
 
 # How much of a stored vector is its document's, by model; others get theirs when measured.
 DOCUMENT_WEIGHT = {"use-multilingual-v3": 0.5}
@@ -119,42 +115,9 @@ class Parts:
 
     def _run(self, job: Job, progress: Progress, stop: StopSignal) -> Json:
         """Carry out an index job (called by the queue, in the job's own thread)."""
-        request = job.request
-        progress.phase, progress.note = Phase.SCAN, "opening the index"
-        with self._forgoing("which folders were indexed"):
-            self.workspaces.remember(request.scope.workspace)
-        indexer = self.indexer
-        progress.note = ""
-        chunking, scanning = policies_of(request.policy)
-        report = indexer.run(
-            request.scope,
-            chunking,
-            scanning,
-            force=request.force,
-            use_cache=request.use_cache,
-            verify=request.verify,
-            confirm_deletions=request.confirm_deletions,
-            progress=progress,
-            stop=stop,
-        )
-        self.reading.catalog.forget()
-        whole = not request.scope.path and request.scope.recursive and not report.postponed
-        with self._forgoing("that a workspace is complete"):
-            if whole:
-                self.workspaces.mark_complete(request.scope.workspace.id, self.store.collection)
-        with self._forgoing("what was left out"):
-            self.workspaces.keep_skipped(
-                request.scope.workspace.id, lambda known: skipped(report, request.scope, known)
-            )
-        return job_result(report, self.cost(report.tokens))
+        from markdown_rag.running import carry_out
 
-    @contextlib.contextmanager
-    def _forgoing(self, what: str) -> Iterator[None]:
-        """A state file that fails costs what it would have told, never a job."""
-        try:
-            yield
-        except StateError as error:
-            log.warning("%s is not remembered: %s", what, error)
+        return carry_out(self, job, progress, stop)
 
     def cost(self, tokens: int) -> float | None:
         """US dollars for tokens of the chosen model, None where its price is not known."""

@@ -58,6 +58,17 @@ class WorkspaceRegistry:
         with self._database.write() as connection:
             connection.execute("INSERT OR IGNORE INTO complete VALUES (?, ?)", (workspace_id, collection))
 
+    def knows(self, workspace_id: str) -> bool:
+        """Whether a workspace is recorded here."""
+        with self._database.read() as connection:
+            query = "SELECT 1 FROM workspaces WHERE id = ?"
+            return connection.execute(query, (workspace_id,)).fetchone() is not None
+
+    def complete(self) -> set[str]:
+        """The ids of those that a run from here has brought whole into some collection, also if without a file."""
+        with self._database.read() as connection:
+            return {row[0] for row in connection.execute("SELECT DISTINCT workspace FROM complete")}
+
     def is_complete(self, workspace_id: str, collection: str) -> bool:
         """Whether a run from here has brought all of a workspace into a collection."""
         with self._database.read() as connection:

@@ -1,0 +1,116 @@
+"""What is brought up to date before an answer or by watching: what is indexed, never what a job left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from markdown_rag.app import App
+from markdown_rag.facade import IndexCall, SearchCall
+from markdown_rag.freshening import watches_of
+from markdown_rag.jobs.job import Status
+from markdown_rag.paths import workspace_for
+from markdown_rag.wiring import Parts
+
+from .conftest import HoldingStore, indexed, write
+
+
+class OpeningStore(HoldingStore):
+    """A store that can be held while a job opens it."""
+
+    def ensure(self) -> None:
+        self.reached.set()
+        assert self.go_on.wait(60.0)
+
+
+@pytest.fixture
+def store() -> OpeningStore:
+    return OpeningStore()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    return folder
+
+
+def cancelled_at_once(app: App, store: HoldingStore) -> None:
+    """A job that is cancelled before it stored anything."""
+    store.reached.clear()
+    store.go_on.clear()
+    job = app.index(IndexCall())["job_id"]
+    assert store.reached.wait(60.0)
+    app.cancel(job)
+    store.go_on.set()
+    status = app.status(job, 60.0)
+    assert (status["status"], status["processed_files"]) == ("cancelled", 0)
+    assert "Nothing of it was stored yet" in status["note"]
+
+
+def test_a_folder_whose_job_was_cancelled_before_it_stored_anything_is_not_indexed_by_a_search(
+    agent: Callable[..., App], parts: Parts, store: HoldingStore, vault: Path, elsewhere: Path
+) -> None:
+    write(vault, "a", "b")
+    cancelled_at_once(agent(), store)
+    outside = App(parts, agent()._settings, elsewhere)
+    for search in (SearchCall("words", wait_for_fresh=True), SearchCall("words", workspace="all", wait_for_fresh=True)):
+        assert outside.search(search)["files"] == 0
+        assert not [job for job in parts.queue.active() if job.status is Status.QUEUED]
+    assert store.count() == 0
+
+
+def test_a_folder_whose_job_was_cancelled_before_it_stored_anything_is_called_indexed_nowhere(
+    agent: Callable[..., App], parts: Parts, store: HoldingStore, vault: Path
+) -> None:
+    inner = vault / "inner"
+    inner.mkdir()
+    write(inner, "a")
+    cancelled_at_once(agent(), store)
+    assert parts.workspaces.all() == []
+    assert "warning" not in App(parts, agent()._settings, inner).index(IndexCall())
+
+
+def test_a_folder_inside_an_indexed_one_whose_job_was_cancelled_does_not_hide_the_outer_one(
+    agent: Callable[..., App], parts: Parts, store: HoldingStore, vault: Path
+) -> None:
+    inner = vault / "inner"
+    inner.mkdir()
+    write(vault, "a")
+    write(inner, "b")
+    indexed(agent())
+    inside = App(parts, agent()._settings, inner)
+    cancelled_at_once(inside, store)
+    agent().search(SearchCall("words", workspace="all", wait_for_fresh=True))
+    assert inside.search(SearchCall("words"))["searched"] == f"workspace {vault}"
+
+
+def test_a_folder_whose_process_died_before_it_stored_anything_is_not_indexed_by_a_search(
+    agent: Callable[..., App], parts: Parts, store: HoldingStore, vault: Path
+) -> None:
+    write(vault, "a")
+    parts.workspaces.remember(workspace_for(vault))
+    agent().search(SearchCall("words", workspace="all", wait_for_fresh=True))
+    assert store.count() == 0
+
+
+def test_a_folder_that_was_empty_when_it_was_indexed_is_brought_up_to_date_like_any_other(
+    agent: Callable[..., App], vault: Path
+) -> None:
+    indexed(agent())
+    write(vault, "a", words="about the heron")
+    assert agent().search(SearchCall("heron", workspace="all", wait_for_fresh=True))["files"] == 1
+
+
+def test_a_watched_folder_whose_first_job_was_cancelled_is_not_indexed_by_watching(
+    agent: Callable[..., App], parts: Parts, store: HoldingStore, vault: Path
+) -> None:
+    write(vault, "a")
+    app = agent(MARKDOWN_WATCH="on")
+    cancelled_at_once(app, store)
+    (entry,) = watches_of(parts)._entries.values()
+    write(vault, "b")
+    entry.watch._changed("")
+    assert parts.queue.active() == []
