@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from markdown_rag.facade import Facade, IndexCall, Json, LinksCall, ListCall, ReadCall, SearchCall
 from markdown_rag.library.passages import parse_continuation, parse_id
 from markdown_rag.shellwords import for_shell, in_shell_words
-from markdown_rag.terminal import say, say_json, say_line
+from markdown_rag.terminal import say, say_bytes, say_json, say_line
 
 DONE, FOUND_NOTHING, FAILED = 0, 1, 1
 PLENTY = 1_000_000  # tokens: a list as long as --limit asks for
@@ -59,7 +59,7 @@ def add_commands(add: Adding) -> None:
     command.add_argument("--after", type=int, default=0, help="with an id: chunks after it")
     command.add_argument("--section", action="store_true", help="with an id: the whole section")
     command.add_argument(
-        "--reconstruct", action="store_true", help="the exact text; bytes and sha256 on standard error"
+        "--reconstruct", action="store_true", help="the file's exact bytes; which, and sha256, on standard error"
     )
     command.add_argument(
         "--max-tokens", type=int, default=50_000, help="most tokens of text, 50 to 50000 (default 50000)"
@@ -152,19 +152,33 @@ def read(app: Facade, options: argparse.Namespace) -> int:
     found = for_shell(app.read(call))
     if options.json:
         say_json(found)
-    else:
+        return DONE if found["text"] else FOUND_NOTHING
+    exact = _say_exactly(found) if options.reconstruct and not sys.stdout.isatty() else False
+    if not exact:
         say(found["text"].rstrip("\n"))
-        say_line(_where(found), sys.stderr)
-    return DONE if found["text"] else FOUND_NOTHING
+    say_line(_where(found, exact=exact), sys.stderr)
+    wanted = exact or sys.stdout.isatty() if options.reconstruct else True
+    return DONE if found["text"] and wanted else FOUND_NOTHING
 
 
-def _where(found: Json) -> str:
-    """Where a text stands, what proves it, and what is to be known of it."""
+def _say_exactly(found: Json) -> bool:
+    """The file's own bytes on standard output; whether they are known."""
+    from markdown_rag.markdown.decoding import encoded  # noqa: PLC0415 - only what is reconstructed needs it
+
+    data = encoded(found["text"], found.get("sha256", "")) if found.get("exact") else None
+    if data is not None:
+        say_bytes(data)
+    return data is not None
+
+
+def _where(found: Json, *, exact: bool) -> str:
+    """Where a text stands, what proves it, and what is to be known of it. exact: its bytes were written as they are."""
     facts = [f"{found['path']}, lines {found.get('lines', '-')}, {found['freshness']}."]
     if "bytes" in found:
         first, end = found["bytes"]
-        exact = "exact" if found["exact"] else "not exact"
-        facts.append(f"Bytes {first}-{end}, sha256 {found.get('sha256', 'not known')}, {exact}.")
+        shown = "shown, not exact: send it to a file for the bytes" if found["exact"] else "not exact"
+        proof = "exact" if exact else shown
+        facts.append(f"Bytes {first}-{end}, sha256 {found.get('sha256', 'not known')}, {proof}.")
     return " ".join([*facts, found.get("note", "")]).strip()
 
 

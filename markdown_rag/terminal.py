@@ -30,6 +30,13 @@ def say(text: str, stream: TextIO | None = None) -> None:
     stream.flush()
 
 
+def say_bytes(data: bytes) -> None:
+    """Exactly these bytes on standard output, which is no terminal."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
 def say_line(text: str, stream: TextIO | None = None) -> None:
     """One line of ours, which may repeat names that documents or a disk chose."""
     say(one_line(text), stream)

@@ -106,7 +106,7 @@ class DiskText:
     def exact(self, start: int, end: int) -> Exact:
         """The file's own bytes."""
         lines = self.decoded.lines
-        first, last = lines.byte_offset(start), lines.byte_offset(end)
+        first, last = lines.byte_offset(start) if start else 0, lines.byte_offset(end)  # a mark is the beginning's
         data = self.data[first:last]
         digest = hashlib.sha256(data).hexdigest()
         try:

@@ -8,6 +8,8 @@ exact. What is not text is `Undecodable`, with the reason.
 from __future__ import annotations
 
 import codecs
+import contextlib
+import hashlib
 import re
 import unicodedata
 from bisect import bisect_left
@@ -106,6 +108,16 @@ def decode(data: bytes) -> Decoded | Undecodable:
     if controls > len(data) * (_BINARY_SHARE_DAMAGED if damaged else _BINARY_SHARE):
         return Undecodable("binary data, not text")
     return _damaged(data, raw) if damaged else _trace(data, 0, "utf-8", raw, ())
+
+
+def encoded(text: str, sha256: str) -> bytes | None:
+    """The bytes with this digest that decode to text, in whichever encoding we know; None where there are none."""
+    for encoding in ("utf-8", *(name for _, name in _BOMS[1:]), *_LEGACY):
+        with contextlib.suppress(UnicodeEncodeError):
+            data = text.encode(encoding)
+            if hashlib.sha256(data).hexdigest() == sha256:
+                return data
+    return None
 
 
 def _with_mark(data: bytes, mark: int, encoding: str) -> Decoded | Undecodable:

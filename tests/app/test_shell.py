@@ -224,6 +224,53 @@ def test_a_reconstructed_text_comes_with_its_bytes_and_sha256_on_standard_error(
     assert f"Bytes 0-{len(data)}, sha256 {hashlib.sha256(data).hexdigest()}, exact." in err
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"# A\r\n\r\nWritten on Windows.\r\n",
+        b"# A\n\nNo line end at the end.",
+        b"\xef\xbb\xbf# A\n\nBehind a mark.\n\n\n",
+        "# A\n\n\x1b[31mred\x1b[0m, \u202eturned\u202c and\x0crung\x08.\n".encode(),
+        "# A\n\nZoë paid five €, naïvely, for the crème brûlée.\n".encode("cp1252"),
+        "# A\n\nTwo bytes each.\n".encode("utf-16"),
+    ],
+)
+def test_a_reconstructed_file_sent_to_a_file_is_that_file(
+    agent: Callable[..., App], vault: Path, capfdbinary: pytest.CaptureFixture[bytes], data: bytes
+) -> None:
+    (vault / "a.md").write_bytes(data)
+    indexed(agent())
+    options = cli._parser().parse_args(["read", "a", "--reconstruct"])
+    assert options.run(agent(), options) == cli.DONE
+    out, err = capfdbinary.readouterr()
+    assert out == data
+    assert f"Bytes 0-{len(data)}, sha256 {hashlib.sha256(data).hexdigest()}, exact.".encode() in err
+
+
+def test_a_reconstruction_that_cannot_be_exact_fails(agent: Callable[..., App], shell: Shell, vault: Path) -> None:
+    (vault / "a.md").write_bytes(b"# A\n\nMostly text, and \xff\xfe\xfa damaged in one place of it, no more.\n")
+    indexed(agent())
+    code, out, err = shell("read", "a", "--reconstruct")
+    assert code == cli.FAILED
+    assert "damaged in one place" in out
+    assert "not exact" in err
+
+
+def test_a_reconstruction_on_a_terminal_is_safe_and_called_shown(
+    agent: Callable[..., App], vault: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(vault, "a", words="\x1b[31mred")
+    indexed(agent())
+    ours, theirs = os.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        options = cli._parser().parse_args(["read", "a", "--reconstruct"])
+        assert options.run(agent(), options) == cli.DONE
+        shown = screen.read(10_000).decode()
+    assert "�[31mred" in shown
+    assert "shown, not exact" in capsys.readouterr().err
+
+
 def test_a_list_is_as_long_as_its_limit_asks_unless_tokens_are_bounded(
     agent: Callable[..., App], shell: Shell, vault: Path
 ) -> None:
