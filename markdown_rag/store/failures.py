@@ -33,21 +33,29 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed call: what it means, and the error to raise if nothing else helps."""
+    """A failed call: what it means, and the error to raise if nothing else helps.
+
+    unreached: no connection to the server came about.
+    """
 
     kind: Kind
     error: StoreError
+    unreached: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Symptoms:
-    """What can be seen of an exception. status, details: of the gRPC call in it or its causes, "" if none."""
+    """What can be seen of an exception. status, details: of the gRPC call in it or its causes, "" if none.
+
+    connecting: it came while a server was connected to, before any call.
+    """
 
     text: str
     code: int
     status: str
     illegal_address: bool = False
     details: str = ""
+    connecting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +254,18 @@ def diagnose(seen: Symptoms, address: str, seconds: float, given: Given = OF_IND
     full = disk_failure(seen.text, address, given)
     if full is not None:
         return Failure(Kind.FINAL, full)
-    return next(rule for rule in _RULES if rule.found(seen)).failure(seen, address, seconds, given)
+    failure = next(rule for rule in _RULES if rule.found(seen)).failure(seen, address, seconds, given)
+    if not seen.connecting:
+        return failure
+    late = seen.status == "DEADLINE_EXCEEDED"
+    return Failure(failure.kind, _silent(address, seconds, given) if late else failure.error, unreached=True)
+
+
+def _silent(address: str, seconds: float, given: Given) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"Milvus at {address} did not answer within {seconds:.0f} s.",
+        _CHECK_SERVER.format(given=given),
+    )
 
 
 def illegal_address(address: str, given: Given = OF_INDEX) -> StoreAddressError:

@@ -32,6 +32,7 @@ from markdown_rag.store.symptoms import symptoms_of
 
 T = TypeVar("T")
 _PAUSES = (0.0, 0.3, 1.0)  # before each repetition of a call whose connection was lost; then the last one again
+_CONNECT_S = 5.0  # the least that a connection to a server may take
 _TICK_S = 0.2  # how late a stop is seen
 _CLOSE_S = 0.5  # how long closing waits for a connection that is being made; whoever makes it drops it then
 _IMPORTING = threading.Lock()
@@ -126,14 +127,16 @@ class Session:
 
     def attempt(self, operation: Callable[[Any, float], T], *, patient: bool = False) -> T | Failure:
         """The result of operation(client, seconds), or why it failed for good."""
-        seconds = self.seconds * (10 if patient else 1)
-        patience = time.monotonic() + (0.0 if self._away else self._wait_s)
+        seconds, begun = self.seconds * (10 if patient else 1), time.monotonic()
+        patience = begun + (0.0 if self._away else self._wait_s)
         pauses = iter(_PAUSES)
         while True:
             generation = self._generation
             outcome = self._stoppable_once(operation, seconds)
             lost = isinstance(outcome, Failure) and outcome.kind is Kind.LOST
             pause = next(pauses, _PAUSES[-1] if time.monotonic() < patience else None)
+            if isinstance(outcome, Failure) and outcome.unreached and self.target.data_dir is None:
+                lost, pause = True, pause if time.monotonic() < max(patience, begun + sum(_PAUSES)) else None
             if not isinstance(outcome, Failure) or not self._worth_repeating(outcome) or pause is None:
                 self._away = lost
                 return outcome
@@ -177,10 +180,14 @@ class Session:
     def _once(self, operation: Callable[[Any, float], T], seconds: float) -> T | Failure:
         pymilvus = library()
         grpc = importlib.import_module("grpc")
+        connected = False
         try:
-            return operation(self._connected(pymilvus), seconds)
+            client = self._connected(pymilvus)
+            connected = True
+            return operation(client, seconds)
         except (pymilvus.MilvusException, grpc.RpcError) as error:
-            failure = self._diagnosed(symptoms_of(error, pymilvus), seconds)
+            seen = symptoms_of(error, pymilvus, connecting=not connected and self.target.data_dir is None)
+            failure = self._diagnosed(seen, self._connect_seconds() if seen.connecting else seconds)
             if (
                 failure.kind is Kind.LOST
                 and self.target.address.startswith("http://")
@@ -213,11 +220,17 @@ class Session:
     def _connect(self, pymilvus: Any) -> Any:
         access = self._access()
         try:
-            return pymilvus.MilvusClient(**access, timeout=self.seconds, dedicated=True)
+            return pymilvus.MilvusClient(**access, timeout=self._connect_seconds(), dedicated=True)
         except ValueError as error:  # the library's word for an address that it does not understand
             if "closed channel" in str(error):
                 raise
             raise illegal_address(self.target.shown, self.target.given) from error
+
+    def _connect_seconds(self) -> float:
+        """How long a connection may take: a server that takes one and stays silent is waited for like one that is away."""
+        if self.target.data_dir is not None:
+            return self.seconds
+        return min(self.seconds, max(_CONNECT_S, 0.0 if self._away else self._wait_s))
 
     def _access(self) -> dict[str, str]:
         """Where the client connects, and as whom."""

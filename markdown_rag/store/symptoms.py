@@ -8,13 +8,13 @@ from typing import Any
 from markdown_rag.store.failures import Symptoms
 
 
-def symptoms_of(error: BaseException, library: Any) -> Symptoms:
-    """The symptoms of an exception; library is the pymilvus module."""
+def symptoms_of(error: BaseException, library: Any, *, connecting: bool = False) -> Symptoms:
+    """The symptoms of an exception; library is the pymilvus module. connecting: it came before any call."""
     status = next(filter(None, map(_status, _chain(error))), "")
     code = getattr(error, "code", 0)
     illegal = isinstance(error, library.exceptions.ConnectionConfigException)
     details = " ".join(filter(None, map(_details, _chain(error))))
-    return Symptoms(str(error), code if isinstance(code, int) else 0, status, illegal, details)
+    return Symptoms(str(error), code if isinstance(code, int) else 0, status, illegal, details, connecting)
 
 
 def _details(error: BaseException) -> str:

@@ -17,8 +17,8 @@ from markdown_rag.store.opening import StoreSettings, find_collections, open_sto
 from .conftest import MODEL
 
 
-def count_at(address: str, state_dir: Path) -> int:
-    store = open_store(StoreSettings(address, "", "t", 100, 2.0, state_dir), MODEL)
+def count_at(address: str, state_dir: Path, seconds: float = 2.0, wait_s: float = 0.0) -> int:
+    store = open_store(StoreSettings(address, "", "t", 100, seconds, state_dir, wait_s=wait_s), MODEL)
     try:
         return store.count()
     finally:
@@ -71,6 +71,17 @@ def test_a_server_that_is_down_is_said_to_be_down_with_its_address_and_without_c
 def test_a_server_that_never_answers_is_given_up_within_the_time_limit(tmp_path: Path, silent_port: int):
     with pytest.raises(StoreUnavailable, match="did not answer within 2 s"):
         count_at(f"http://127.0.0.1:{silent_port}", tmp_path)
+
+
+@pytest.mark.parametrize(("wait_s", "waited"), [(0.0, 5), (6.0, 6)])
+def test_a_server_that_takes_connections_and_stays_silent_is_waited_for_like_one_that_is_away_and_named(
+    tmp_path: Path, silent_port: int, wait_s: float, waited: int
+):
+    with pytest.raises(StoreUnavailable, match=f"{silent_port} did not answer within {waited} s") as raised:
+        count_at(f"http://127.0.0.1:{silent_port}", tmp_path, seconds=30.0, wait_s=wait_s)
+    assert "MILVUS_ADDRESS is right" in str(raised.value)
+    with pytest.raises(StoreUnavailable, match="MILVUS_ADDRESS is right"):
+        find_collections(StoreSettings(f"http://127.0.0.1:{silent_port}", "", "t", 100, 2.0, tmp_path))
 
 
 def test_a_web_server_is_not_taken_for_milvus(tmp_path: Path, web_port: int):
