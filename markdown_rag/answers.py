@@ -88,8 +88,10 @@ def _without_kept(counts: Mapping[str, int]) -> dict[str, int]:
 
 def preview_result(preview: Preview, target: str, cost: float | None = None) -> Json:
     """What an index run would do. cost: of the tokens to embed, in US dollars, None where it is not known."""
+    would_stop = f"The run would stop and change nothing: {preview.refusal}" if preview.refusal else ""
     return {
         "target_path": target,
+        "warning": would_stop,
         "new": len(preview.new),
         "modified": len(preview.modified),
         "deleted": len(preview.deleted),
@@ -103,6 +105,12 @@ def preview_result(preview: Preview, target: str, cost: float | None = None) -> 
         "problems": _problems(preview.problems),
         "left_out": preview.left_out,
     }
+
+
+def not_indexed(root: str, *, ok: bool) -> Json:
+    """What is said of a folder that is in no index, in place of every file that is missing there."""
+    message = f"{root} is not indexed yet: index_documents(current_working_directory={root}) does that."
+    return {"ok": ok, "target_path": root, "message": message, "counts": {}, "findings": [], "broken_links": []}
 
 
 def audit_result(findings: Sequence[Finding], target: str, failures: Sequence[str] = ()) -> Json:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from markdown_rag.answers import FINDINGS, preview_result
+from markdown_rag.answers import FINDINGS, not_indexed, preview_result
 from markdown_rag.clock import StopSignal
 from markdown_rag.errors import StateError
 from markdown_rag.facade import IndexCall, Json, LinksCall, ListCall, ReadCall, SearchCall
@@ -106,6 +106,7 @@ class App:
             force=call.force,
             use_cache=call.use_cache,
             verify=call.verify,
+            confirm_deletions=call.confirm_deletions,
         )
         return preview_result(seen, str(scope.absolute), parts.cost(seen.tokens_to_embed))
 
@@ -163,8 +164,13 @@ class App:
         return self._upkeep.clear(self._questions.meant(workspace, now=True), workspace, confirm=confirm)
 
     def audit(self, call: IndexCall, *, repair: bool = False) -> Json:
-        """Compare the index with the disk; with repair, mend what can be mended without loss."""
+        """Compare the index with the disk; with repair, mend what can be mended without loss.
+
+        A folder that was never indexed is said to be none, which is no fault unless the call names it.
+        """
         scope = self._audited(call)
+        if not repair and not self._upkeep.holds(scope.workspace):
+            return not_indexed(str(scope.workspace.root), ok=not (call.root or call.directory))
         found = self._upkeep.audit(scope, call, repair=repair)
         broken = self._questions.broken_links(scope.workspace, scope.path)
         return {**found, "broken_links": broken[:FINDINGS]}

@@ -108,9 +108,9 @@ def index(app: Facade, options: argparse.Namespace) -> int:
         params={"current_working_directory": options.path, "directory": options.directory},
     )
     if options.dry_run:
-        preview = app.preview(call)
+        preview = for_shell(app.preview(call))
         say_json(preview) if options.json else show_preview(preview)
-        return DONE
+        return FAILED if preview["warning"] else DONE
     accepted = for_shell(app.index(call))
     if not options.json and accepted.get("warning"):
         say_line(accepted["warning"], sys.stderr)

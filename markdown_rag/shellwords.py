@@ -34,6 +34,7 @@ _RULES: tuple[tuple[re.Pattern[str], _Made], ...] = tuple(
             r"\bindex_documents\(current_working_directory=(.+?), directory=(.+?)\)",
             _quoted("`index {} --directory {}`"),
         ),
+        (r"\bindex_documents\(current_working_directory=(.+?)\)", _quoted("`index {}`")),
         (r"\bclear_index\(workspace=(.+?)\)", _quoted("`clear --workspace {}`")),
         (r"\bread_document\(continue_from=(.+?)\)", _quoted("`read {}`")),
         (r"\bget_index_status\(job_id, wait_seconds=\d+\)", "`status`"),

@@ -70,6 +70,8 @@ def show_outcome(status: Mapping[str, Any]) -> None:
 
 def show_preview(preview: Mapping[str, Any]) -> None:
     """What an index run would do."""
+    if preview.get("warning"):
+        say_line(preview["warning"], sys.stderr)
     for key, words in (
         ("new", "new files"),
         ("modified", "modified files"),

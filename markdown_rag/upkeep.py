@@ -12,7 +12,7 @@ from markdown_rag.errors import InputError, JobError, StoreAddressError
 from markdown_rag.facade import IndexCall, Json
 from markdown_rag.freshening import concerns, watches_of
 from markdown_rag.jobs.job import IndexRequest, Status
-from markdown_rag.paths import Scope
+from markdown_rag.paths import Scope, Workspace
 from markdown_rag.policies import chunk_policy, scan_policy
 from markdown_rag.settings import Settings
 from markdown_rag.store.given import OF_TARGET
@@ -46,6 +46,15 @@ class Upkeep:
             failures = self._repair(scope, call, plan_repair(findings))
             findings = self._look(scope)
         return audit_result(findings, str(scope.absolute), failures)
+
+    def holds(self, workspace: Workspace) -> bool:
+        """Whether the chosen model's index has anything of a workspace, or had all of it when there was nothing."""
+        from markdown_rag.store.base import Where  # noqa: PLC0415 - loads numpy
+
+        store = self.parts.store
+        if self.parts.workspaces.is_complete(workspace.id, store.collection):
+            return True
+        return store.count(Where(workspaces=(workspace.id,))) > 0
 
     def _look(self, scope: Scope) -> list[Finding]:
         from markdown_rag.indexing.audit import audit  # noqa: PLC0415 - loads numpy

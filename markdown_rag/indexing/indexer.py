@@ -7,7 +7,6 @@ what is stored; what was paid for is in the vector cache (I13).
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,12 +17,11 @@ from functools import partial
 from markdown_rag.clock import Clock, StopSignal
 from markdown_rag.embeddings.service import Embeddings
 from markdown_rag.errors import StoreUnavailable
-from markdown_rag.indexing.delta import is_suspicious, lost, refuse_deletions
+from markdown_rag.indexing.guard import refusal
 from markdown_rag.indexing.ignore import ScanPolicy
 from markdown_rag.indexing.lending import lend
 from markdown_rag.indexing.lookahead import ahead
 from markdown_rag.indexing.pipeline import Run, Writer
-from markdown_rag.indexing.reading import Reading, open_and_read
 from markdown_rag.indexing.report import Phase, Problem, ProblemKind, Progress, Report
 from markdown_rag.indexing.scan import canonical
 from markdown_rag.indexing.stages import Context, Reader, embed
@@ -32,7 +30,7 @@ from markdown_rag.indexing.survey import survey
 from markdown_rag.indexing.underway import Underway
 from markdown_rag.markdown.chunking import ChunkPolicy
 from markdown_rag.paths import Scope
-from markdown_rag.store.base import Store, Where
+from markdown_rag.store.base import Store
 
 BATCH_CHUNKS = 1000
 SWITCH_SECONDS = 0.0005
@@ -149,8 +147,9 @@ class Indexer:
             with self._underway.run() as mark:
                 run = Run(found, chunking.fingerprint, context, mark)
                 _begin(run)
-                if not confirm_deletions:
-                    self._guard(run)
+                refused = None if confirm_deletions else refusal(found, stop, store=self._store, clock=self._clock)
+                if refused:
+                    raise refused
                 remains = self._writer.look_for_remains(run)
                 context.seconds["delta_scan"] = self._clock.monotonic() - started
                 self._write_files(run, chunking, use_cache=use_cache)
@@ -184,34 +183,6 @@ class Indexer:
         """End the stages' threads; a run that has not seen its stop yet is not waited for. Safe to call twice."""
         for pool in (self._reading, self._embedding):
             pool.shutdown(wait=False, cancel_futures=True)
-
-    def _guard(self, run: Run) -> None:
-        """Stop before files that may merely be out of sight lose their rows (I2)."""
-        scope, deleted = run.survey.scope, run.survey.delta.deleted
-        root = str(scope.workspace.root)
-        if deleted and run.survey.scan.root_is_empty:
-            paths = tuple(sorted(entry.path for entry in deleted))
-            raise refuse_deletions(paths, len(paths), root)
-        total = len({entry.path for entry in run.survey.catalog})
-        if not is_suspicious(len(deleted), total):
-            return
-        if scope.path or not scope.recursive:
-            total = len({entry.path for entry in self._store.catalog(Where(workspaces=(run.workspace,)))})
-        gone = lost(deleted, self._arrived(run))
-        if is_suspicious(len(gone), total):
-            raise refuse_deletions(gone, total, root)
-
-    def _arrived(self, run: Run) -> set[str]:
-        """Hashes of the files that are new: what was moved is not lost."""
-        root = str(run.survey.scope.workspace.root)
-        hashes = set()
-        for work in run.survey.delta.work:
-            run.context.stop.check()
-            if work.current is None:
-                reading = open_and_read(root, work.path, work.seen.stamp, self._clock)
-                if isinstance(reading, Reading):
-                    hashes.add(hashlib.sha256(reading.data).hexdigest())
-        return hashes
 
     def _write_files(self, run: Run, chunking: ChunkPolicy, *, use_cache: bool) -> None:
         work = run.survey.delta.work

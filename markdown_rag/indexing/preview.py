@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from markdown_rag.clock import Clock, StopSignal
 from markdown_rag.embeddings.service import Embeddings
+from markdown_rag.indexing.guard import refusal
 from markdown_rag.indexing.ignore import ScanPolicy
 from markdown_rag.indexing.lending import stored_vectors
 from markdown_rag.indexing.report import Problem, Progress
@@ -26,6 +27,7 @@ class Preview:
 
     chunks: of the files to be written. cached: those whose vector is known, or equal to one counted before.
     texts_to_embed, tokens_to_embed: what the provider would be sent (tokens of cl100k, an estimate for other models).
+    refusal: why the run would stop before it changed anything, "" if it would not.
     """
 
     new: list[str] = field(default_factory=list)
@@ -38,6 +40,7 @@ class Preview:
     tokens_to_embed: int = 0
     problems: list[Problem] = field(default_factory=list)
     left_out: dict[str, int] = field(default_factory=dict)
+    refusal: str = ""
 
 
 def preview(
@@ -53,6 +56,7 @@ def preview(
     force: bool = False,
     use_cache: bool = True,
     verify: bool = False,
+    confirm_deletions: bool = False,
 ) -> Preview:
     """Look at a scope as a run with these arguments would.
 
@@ -67,6 +71,8 @@ def preview(
         problems=[*found.scan.problems, *found.delta.skipped],
         left_out=dict(found.scan.left_out),
     )
+    if not confirm_deletions and (refused := refusal(found, stop, store=store, clock=clock)):
+        seen.refusal = str(refused)
     counted: set[str] = set()
     reader = Reader(str(scope.workspace.root), chunking, Context(Progress(), stop, clock))
     for batch in reader.batches(found.delta.work, _BATCH_CHUNKS):

@@ -227,7 +227,7 @@ class Session:
             raise illegal_address(self.target.shown, self.target.given) from error
 
     def _connect_seconds(self) -> float:
-        """How long a connection may take: a server that takes one and stays silent is waited for like one that is away."""
+        """How long a connection may take: one that stays silent is waited for like one that is away."""
         if self.target.data_dir is not None:
             return self.seconds
         return min(self.seconds, max(_CONNECT_S, 0.0 if self._away else self._wait_s))

@@ -281,6 +281,36 @@ def test_a_list_is_as_long_as_its_limit_asks_unless_tokens_are_bounded(
     assert shell("list", "--limit", "500", "--max-tokens", "900")[1].count(" chunks") < 60
 
 
+def test_a_preview_foresees_that_the_run_would_stop_before_so_many_deletions_and_says_how_to_confirm(
+    agent: Callable[..., App], shell: Shell, vault: Path
+) -> None:
+    write(vault, *(f"n{number}" for number in range(60)))
+    indexed(agent())
+    for number in range(44):
+        (vault / f"n{number}.md").unlink()
+    code, out, err = shell("index", "--dry-run")
+    assert code == cli.FAILED
+    assert "44  deleted files" in out
+    assert "would stop" in err
+    assert "44 of 60 indexed files are gone" in err
+    assert "--confirm-deletions" in err
+    code, out, err = shell("index", "--dry-run", "--confirm-deletions")
+    assert (code, err) == (cli.DONE, "")
+    assert "44  deleted files" in out
+
+
+def test_doctor_says_in_one_line_that_a_folder_is_not_indexed_and_how_to_index_it(
+    shell: Shell, parts: Parts, vault: Path
+) -> None:
+    write(vault, "a", "b", "c")
+    for line, wanted in (("doctor", cli.DONE), (f"doctor {vault}", cli.FAILED)):
+        code, out, _ = shell(*line.split())
+        assert out.splitlines()[-1] == f"{vault} is not indexed yet: `index {vault}` does that."
+        assert "missing" not in out
+        assert code == wanted, out
+    assert parts.queue.status() is None
+
+
 def test_a_search_waits_for_what_changed_when_asked_to(agent: Callable[..., App], shell: Shell, vault: Path) -> None:
     write(vault, "a")
     indexed(agent())
