@@ -8,6 +8,7 @@ time stands for its whole day.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -141,6 +142,16 @@ def _ordered(value: Any, operator: str, wanted: str) -> bool:
     if _day(wanted) is not None or _day(value) is not None:
         return _compare(moment.date().toordinal(), operator, limit.date().toordinal())
     return _compare(moment.timestamp(), operator, limit.timestamp())
+
+
+def distance(value: Any, wanted: str) -> float | None:
+    """How far a value is from what was wanted, as numbers or in seconds; None where they are not of one kind."""
+    bound, number = _number(wanted), _number(value)
+    if bound is not None and number is not None:
+        apart = abs(number - bound)
+        return None if math.isnan(apart) else apart
+    limit, moment = _moment(wanted), _moment(value)
+    return None if limit is None or moment is None else abs((moment - limit).total_seconds())
 
 
 def _compare(left: float, operator: str, right: float) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 from markdown_rag.paths import is_within, nfc
 from markdown_rag.search.catalog import Snapshot
-from markdown_rag.search.conditions import Condition, names_of, parse_condition, text_of, values_of
+from markdown_rag.search.conditions import Condition, distance, names_of, parse_condition, text_of, values_of
 from markdown_rag.store.base import FileEntry, Where
 
 NEAREST = 3
@@ -139,9 +139,9 @@ def _unmet(condition: Condition, entries: Sequence[FileEntry]) -> str:
     asked = f"{condition.name}{condition.operator}{condition.value}"
     if condition.operator == "!=":
         return f"Every file has {condition.name}={condition.value}."
-    values = Counter(_short(value) for entry in entries for value in values_of(entry, condition.name))
+    values = [value for entry in entries for value in values_of(entry, condition.name)]
     if values:
-        return f"No file has {asked}; " + _nearest(condition.value, values)
+        return f"No file has {asked}; {_nearest_values(condition, values)}"
     names = Counter(name for entry in entries for name in names_of(entry))
     wanted = _folded(condition.name)
     if not any(_folded(name) == wanted for name in names):
@@ -155,6 +155,18 @@ def _unmet(condition: Condition, entries: Sequence[FileEntry]) -> str:
 
 def _short(value: Any) -> str:
     return " ".join(text_of(value).split())[:_SHOWN]
+
+
+def _nearest_values(condition: Condition, values: Sequence[Any]) -> str:
+    """The values nearest to the one asked for: numbers and dates by their distance, others by their spelling."""
+    apart: dict[str, float] = {}
+    for value in values if condition.operator != "~" else ():
+        far = distance(value, condition.value)
+        if far is not None:
+            apart[_short(value)] = far
+    if not apart:
+        return _nearest(condition.value, Counter(map(_short, values)))
+    return "the nearest: " + ", ".join(sorted(apart, key=lambda value: (apart[value], value))[:NEAREST]) + "."
 
 
 def _nearest(wanted: str, known: Counter[str]) -> str:

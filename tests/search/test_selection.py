@@ -106,7 +106,7 @@ SPARSE = [
         ("empty=x", "The property 'empty' is there, but has no value in any file."),
         ("project=Atlas", "The property 'project' has no value of its own; it holds project.name, project.phase."),
         ("when>2024-01-31", "No file has when>2024-01-31; the nearest: 2024-01-31, 2024-01-30."),
-        ("when<2001", "No file has when<2001; the most frequent: 2024-01-31, 2024-01-30."),
+        ("when<2001", "No file has when<2001; the nearest: 2024-01-30, 2024-01-31."),
         ("flag=yes", "No file has flag=yes; the most frequent: true, false."),
         ("path!=a.md", "Every file has path=a.md."),
     ],
@@ -116,6 +116,25 @@ def test_a_single_filter_that_no_file_meets_says_what_there_is_as_a_user_writes_
     told = explain_nothing(select(properties=[condition]), files)
     assert words in told
     assert "leave one out" not in told
+
+
+@pytest.mark.parametrize(
+    ("condition", "nearest"),
+    [
+        ("date>2024-06-15", "2024-06-15T10:00:00+02:00, 2024-06-14, 2024-03-01"),
+        ("date<2023-01-01", "2023-12-31, 2024-03-01, 2024-06-14"),
+        ("date=2024-06-16", "2024-06-15T10:00:00+02:00, 2024-06-14, 2024-03-01"),
+        ("rank>100", "99, 20, 9"),
+        ("rank<=0", "1, 9, 20"),
+        ("rank=100", "99, 20, 9"),
+        ("rank=10", "9, 1, 20"),
+    ],
+)
+def test_a_date_or_a_number_that_no_file_has_is_answered_with_those_next_to_it(condition: str, nearest: str) -> None:
+    dates = ("2024-03-01", "2023-12-31", "2024-06-14", "2024-06-15T10:00:00+02:00", "soon")
+    some = [entry("a.md", date=value, rank=rank) for value, rank in zip(dates, (1, 9, 20, 99, 99), strict=True)]
+    said = explain_nothing(select(properties=[condition]), some)
+    assert said.endswith(f"No file has {condition}; the nearest: {nearest}.")
 
 
 def test_places_that_hold_no_file_are_named() -> None:
