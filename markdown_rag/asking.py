@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from markdown_rag.facade import Facade, IndexCall, Json, LinksCall, ListCall, ReadCall, SearchCall
@@ -218,8 +218,11 @@ def links(app: Facade, options: argparse.Namespace) -> int:
     return DONE if found["links"] else FOUND_NOTHING
 
 
-def doctor(app: Facade, options: argparse.Namespace) -> int:
-    """Check the installation, and one folder's index against the disk."""
+def doctor(app: Facade, options: argparse.Namespace, misspelt: Sequence[tuple[str, str]] = ()) -> int:
+    """Check the installation, and one folder's index against the disk.
+
+    misspelt: names of variables that nobody reads, each with the one that may be meant.
+    """
     from markdown_rag.server.render import place_of  # noqa: PLC0415
 
     health = app.health()
@@ -227,10 +230,13 @@ def doctor(app: Facade, options: argparse.Namespace) -> int:
     if health["ok"]:
         audit = for_shell(app.audit(IndexCall(root=options.path), repair=options.repair))
     if options.json:
-        say_json({**health, "ok": bool(health["ok"] and audit.get("ok")), "audit": audit})
+        unread = [{"name": name, "nearest": nearest} for name, nearest in misspelt]
+        say_json({**health, "ok": bool(health["ok"] and audit.get("ok")), "audit": audit, "unread_variables": unread})
     else:
         for check in health["checks"]:
             say_line(f"{'ok  ' if check['ok'] else 'BAD '} {check['name']}: {in_shell_words(check['detail'])}")
+        for name, nearest in misspelt:
+            say_line(f"info the variable {name} is set and nobody reads it; is {nearest} meant?")
         for finding in audit.get("findings", []):
             say_line(f"BAD  {finding['kind']}: {finding['path']} {finding['detail']}")
         for link in audit.get("broken_links", []):

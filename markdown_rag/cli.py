@@ -19,9 +19,10 @@ from markdown_rag import __version__, asking
 from markdown_rag.errors import FastRagError, InputError, NotFound, SettingsError, WorkspaceError
 from markdown_rag.facade import Facade, IndexCall, Unusable, job_of
 from markdown_rag.service.opening import open_facade
-from markdown_rag.settings import load_settings
+from markdown_rag.settings import describe, load_settings
 from markdown_rag.shellwords import for_shell, in_shell_words
 from markdown_rag.terminal import ProgressDisplay, say, say_json, say_line, show_outcome, show_preview
+from markdown_rag.variables import misspelt
 
 DONE, FAILED, USAGE, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
 POLL_SECONDS = 20.0
@@ -162,6 +163,11 @@ def clear(app: Facade, options: argparse.Namespace) -> int:
     return DONE
 
 
+def doctor(app: Facade, options: argparse.Namespace) -> int:
+    """Check the installation, and one folder's index against the disk."""
+    return asking.doctor(app, options, misspelt(os.environ, [variable.name for variable in describe()]))
+
+
 def migrate(app: Facade, options: argparse.Namespace) -> int:
     """Copy the index to another Milvus."""
     display = ProgressDisplay()
@@ -251,7 +257,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--workspace", default="", help="an indexed folder (default: the current one)")
     command.add_argument("--yes", action="store_true", help="do it; without this it only says what would go")
 
-    command = add("doctor", asking.doctor, "check the installation, and a folder's index against the disk")
+    command = add("doctor", doctor, "check the installation, and a folder's index against the disk")
     command.add_argument(
         "path", nargs="?", default="", help="the folder (default: MARKDOWN_WORKSPACE, else the indexed one round this)"
     )

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
@@ -56,7 +57,18 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Key = Annotated[SecretStr, AfterValidator(_sendable)]
 NO_KEY = SecretStr("")
 NAMES = "names or paths from the root, with commas between"
+_ALIKE, _LONGER = 0.9, 2  # how alike two names are that are meant to be one, and by how many characters they differ
 Switch = Literal["on", "off"]
+
+
+def misspelt(given: Iterable[str], known: Collection[str]) -> list[tuple[str, str]]:
+    """Names that are nobody's and nearly one of the known, each with that one; in order."""
+    found = []
+    for name in sorted(set(given) - set(known)):
+        close = difflib.get_close_matches(name.upper(), known, n=1, cutoff=_ALIKE)
+        if close and abs(len(close[0]) - len(name)) <= _LONGER:
+            found.append((name, close[0]))
+    return found
 
 
 def switch(value: Switch, meaning: str) -> Any:

@@ -311,6 +311,24 @@ def test_doctor_says_in_one_line_that_a_folder_is_not_indexed_and_how_to_index_i
     assert parts.queue.status() is None
 
 
+def test_doctor_names_variables_that_are_nearly_ours_and_never_their_values(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("EMBEDING_PROVIDER", "MARKDOWN_WORKSPCE", "milvus_token", "GEMINI_API_KEYS", "EMBEDDING_THREADS"):
+        monkeypatch.setenv(name, "1sesame")
+    code, out, _ = shell("doctor")
+    assert code == cli.DONE
+    named = re.findall(r"^info the variable (\S+) is set and nobody reads it; is (\S+) meant\?$", out, re.MULTILINE)
+    assert named == [
+        ("EMBEDING_PROVIDER", "EMBEDDING_PROVIDER"),
+        ("GEMINI_API_KEYS", "GEMINI_API_KEY"),
+        ("MARKDOWN_WORKSPCE", "MARKDOWN_WORKSPACE"),
+        ("milvus_token", "MILVUS_TOKEN"),
+    ]
+    assert "sesame" not in out
+    assert json.loads(shell("doctor", "--json")[1])["unread_variables"][0]["name"] == "EMBEDING_PROVIDER"
+
+
 def test_a_search_waits_for_what_changed_when_asked_to(agent: Callable[..., App], shell: Shell, vault: Path) -> None:
     write(vault, "a")
     indexed(agent())
