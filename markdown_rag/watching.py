@@ -129,6 +129,8 @@ class Watch:
                     yield from self._by_events()
                 except (OSError, RuntimeError) as error:  # the limit of watches is reached
                     refused, refused_at = str(error), self._clock.monotonic()
+                if self._stop.is_set():
+                    return
                 reason = refused or self._obstacle() or "the folder was replaced"
             if reason != self._reason:
                 log.warning("looking at %s now and then: %s", self._root, reason)

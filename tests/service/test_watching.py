@@ -115,6 +115,18 @@ def test_without_events_it_looks_now_and_then_and_says_why(watch: Callable[..., 
     assert (watcher.state.by_events, watcher.state.reason) == (False, "events are off")
 
 
+def test_a_watch_that_is_ended_says_nothing_of_a_folder_that_was_replaced(
+    watch: Callable[..., Watch], heard: Heard, caplog: pytest.LogCaptureFixture
+) -> None:
+    watcher = watch()
+    heard.until(lambda folders: folders == [""])
+    while not watcher.state.by_events:
+        watcher._stop.wait(0.05)
+    watcher.close(BOUND)
+    assert watcher.over
+    assert caplog.messages == []
+
+
 def test_a_folder_that_is_not_there_is_looked_for(watch: Callable[..., Watch], heard: Heard, tmp_path: Path) -> None:
     watcher = watch(tmp_path / "unmounted")
     heard.until(lambda folders: len(folders) >= 2)
