@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -16,7 +17,7 @@ from markdown_rag.errors import InputError, NotFound
 from markdown_rag.library.texts import Text
 from markdown_rag.markdown.frontmatter import split_front_matter
 from markdown_rag.markdown.outline import Heading, parse_outline
-from markdown_rag.markdown.tokens import byte_lengths, encode
+from markdown_rag.markdown.tokens import byte_lengths, count, encode
 from markdown_rag.paths import nfc
 
 NEAREST = 3
@@ -24,6 +25,7 @@ _LINES = re.compile(r"\s*(\d{1,9})\s*(?:[-–:,]\s*(\d{1,9})?\s*)?")
 _STEPS = re.compile(r"\s*(?:›|>|#|/)\s*")
 _CHARACTERS_A_TOKEN = 24  # looked at for each token wanted; more is never in one
 _MAX_OUTLINE = 400
+_OUTLINE_SHARE, _LEAST_OUTLINE = 3, 100  # an outline may have a third of an answer's tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +112,27 @@ def heading_path(headings: Sequence[Heading], position: int) -> tuple[str, ...]:
     return tuple(headings[number].text for number in _above(headings, inside[-1])) if inside else ()
 
 
-def outline(text: Text) -> list[str]:
-    """Every heading with its line, indented by level; the first few hundred."""
-    found = headings_of(text)
-    lines = [f"{'  ' * (each.level - 1)}{each.text} (line {text.line(each.start)})" for each in found[:_MAX_OUTLINE]]
-    return lines if len(found) <= _MAX_OUTLINE else [*lines, f"… and {len(found) - _MAX_OUTLINE} more"]
+def outline(text: Text, max_tokens: int) -> tuple[str, ...]:
+    """The headings with their lines, indented by level, in a share of max_tokens: the outer ones where not all fit.
+
+    Where headings are left out, the last line says how many there are.
+    """
+    room, found = max(_LEAST_OUTLINE, max_tokens // _OUTLINE_SHARE), headings_of(text)
+    for deepest in range(max((each.level for each in found), default=1), 0, -1):
+        outer = [each for each in found if each.level <= deepest]
+        lines = [_outline_line(each, text) for each in outer[:_MAX_OUTLINE]]
+        ends = list(accumulate(count(line) + 1 for line in lines))  # each with its line end
+        if ends and ends[-1] <= room and len(lines) == len(outer):
+            break
+    shown = lines[: bisect_right(ends, room)] if found else []
+    if len(shown) == len(found):
+        return tuple(shown)
+    how = "a larger max_tokens shows more, lines or heading any part"
+    return (*shown, f"… {len(shown)} of {len(found):,} headings; {how}")
+
+
+def _outline_line(heading: Heading, text: Text) -> str:
+    return f"{'  ' * (heading.level - 1)}{heading.text} (line {text.line(heading.start)})"
 
 
 def fitting(text: str, portion: Portion, max_tokens: int) -> Portion:

@@ -152,7 +152,7 @@ class Reader:
             was_lines=(lines[0] - found.shift, lines[1] - found.shift) if found.shift and request.is_alone else None,
             continuation=_continuation(request.entry, opened, shown.end, whole.end) if cut else None,
             proof=text.exact(shown.start, shown.end) if request.reconstruct else None,
-            outline=tuple(portions.outline(text)) if cut and not request.continuation else (),
+            outline=portions.outline(text, max_tokens) if cut and not request.continuation else (),
             notes=tuple(note for note in (_of_file(opened, found), found.note) if note),
         )
 

@@ -179,7 +179,10 @@ READ = _object(
         "sha256": _text("With reconstruct: of those bytes."),
         "exact": _flag("With reconstruct: whether the text is those bytes, decoded."),
         "continue_from": _text("Where to go on, if the text was cut."),
-        "outline": _list({"type": "string"}, "Headings with their lines, if the text was cut."),
+        "outline": _list(
+            {"type": "string"},
+            "Headings with their lines, if the text was cut: as many as a third of max_tokens holds, outer ones first.",
+        ),
         "note": _text("What is to be known of this answer, and what to do next."),
         **ERROR,
     },
