@@ -47,6 +47,8 @@ _RULES: tuple[tuple[re.Pattern[str], _Made], ...] = tuple(
         (_word("cancel_index"), "`cancel`"),
         (_word("clear_index"), "`clear`"),
         (r"\bconfirm=true\b", "--yes"),
+        (r"(?<![\w-])wait_for_fresh(?:=true)?(?![\w-])", "--wait-for-fresh"),
+        (r"(?<![\w-])diverse=true\b", "--diverse"),
         (_word("confirm_deletions"), "--confirm-deletions"),
         (r'(?<![\w-])workspace="?(\w*)"?', r"--workspace \1"),
         (r"(?<![\w-])max_tokens=(-?\d+)", r"--max-tokens \1"),

@@ -20,6 +20,7 @@ class Phase(StrEnum):
     RECONCILE = "reconcile"
     DONE = "done"
     FAILED = "failed"
+    CANCELLED = "cancelled"
 
 
 class ProblemKind(StrEnum):

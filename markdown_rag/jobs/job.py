@@ -212,7 +212,7 @@ def kept(progress: Progress) -> str:
 
 
 def _end(job: Job, status: Status, now: float, **changes: Any) -> Job:
-    phase = Phase.DONE if status is Status.SUCCEEDED else Phase.FAILED
+    phase = {Status.SUCCEEDED: Phase.DONE, Status.CANCELLED: Phase.CANCELLED}.get(status, Phase.FAILED)
     progress = replace(job.progress, phase=phase, note="")
     ended = replace(job, status=status, progress=progress, finished_at=now, updated_at=now, suspected=False)
     return replace(ended, **changes)

@@ -135,7 +135,7 @@ def test_a_request_asks_for_no_more_than_an_ordinary_run_unless_told() -> None:
 def test_an_ended_job_is_in_an_end_phase() -> None:
     assert JOBS["succeeded"]().progress.phase is Phase.DONE
     assert JOBS["failed"]().progress.phase is Phase.FAILED
-    assert JOBS["cancelled"]().progress.phase is Phase.FAILED
+    assert JOBS["cancelled"]().progress.phase is Phase.CANCELLED
     assert JOBS["succeeded"]().progress.percent == 100.0
     assert JOBS["failed"]().progress.percent == 30.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +41,35 @@ def app(state_dir: Path, vault: Path) -> Iterator[App]:
     parts.close()
 
 
+def undescribed(answer: Any, schema: Mapping[str, Any], place: str = "") -> list[str]:
+    """Fields of an answer that its schema, from which the documentation's tables are made, does not name."""
+    if isinstance(answer, list):
+        return [name for each in answer for name in undescribed(each, schema.get("items", {}), place)]
+    known = schema.get("properties")
+    if not isinstance(answer, dict) or known is None:
+        return []
+    missing = [f"{place}{name}" for name in answer if name not in known]
+    return missing + [
+        name for field in known if field in answer for name in undescribed(answer[field], known[field], f"{field}.")
+    ]
+
+
 class Agent:
-    """A client of a server, asked one call at a time: structure, text, whether it is an error."""
+    """A client of a server, asked one call at a time: structure, text, whether it is an error.
+
+    No answer has a field that the documentation does not name.
+    """
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        self._schemas: dict[str, Any] = {}
 
     async def ask(self, tool: str, **arguments: Any) -> tuple[dict[str, Any], str, bool]:
         result: CallToolResult = await self.client.call_tool(tool, arguments)
         assert result.structured_content is not None, result.content
+        if not self._schemas:
+            self._schemas = {each.name: each.output_schema for each in (await self.client.list_tools()).tools}
+        assert undescribed(result.structured_content, self._schemas[tool]) == []
         return dict(result.structured_content), result.content[0].text, bool(result.is_error)  # type: ignore[union-attr]
 
     async def index(self, folder: Path, **arguments: Any) -> dict[str, Any]:

@@ -123,6 +123,34 @@ def test_every_schema_is_one_that_all_hosts_take(app: App) -> None:
     talk(app, conversation)
 
 
+def test_no_answer_has_a_field_that_the_documentation_does_not_name(talk: Any, vault: Path) -> None:
+    (vault / "long.md").write_text("# Long\n\n" + "## Part\n\nMany words of [[guests]] and [[nobody]].\n\n" * 400)
+
+    async def conversation(agent: Any) -> None:  # whose every question looks for such fields
+        for _ in range(2):
+            _, answer, failed = await agent.ask("index_documents", current_working_directory=str(vault))
+            assert not failed, answer
+        assert (await agent.ask("get_index_status"))[0]["found"]
+        await agent.index(vault)
+        await agent.hit("wifi password", explain=True)
+        await agent.read(path="long.md", max_tokens=100, reconstruct=True)
+        for tool, arguments in (
+            ("search_documents", {"query": "restore", "expand": ["requires", "links"]}),
+            ("list_documents", {}),
+            ("list_documents", {"path": "backup"}),
+            ("follow_links", {"path": "long.md"}),
+            ("follow_links", {"path": "guests.md", "hops": 2}),
+            ("get_index_status", {"job_id": "none"}),
+            ("cancel_index", {}),
+            ("clear_index", {}),
+            ("clear_index", {"confirm": True}),
+            ("read_document", {"path": "gone.md"}),
+        ):
+            await agent.ask(tool, **arguments)
+
+    talk(conversation)
+
+
 def test_errors_are_errors_in_our_words_with_the_next_step_and_fit_the_output_schema(app: App, vault: Path) -> None:
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("search_documents", {"query": "   "}, "blank"),
