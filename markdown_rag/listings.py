@@ -44,6 +44,8 @@ def list_answer(
         "after": page.after,
     }
     notes = [under_way(job) for job in active[:1]]
+    if page.within != page.folder:
+        notes.append(f"All of it lies in {page.within}, whose entries are shown.")
     if gone := sum("freshness" in each for each in documents):
         notes.append(f"Deleted from disk since they were indexed: {gone}; index_documents takes them out.")
     if page.after:

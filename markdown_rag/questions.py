@@ -168,13 +168,15 @@ class Questions:
     def follow_links(self, call: LinksCall) -> Json:
         """What a document links to, and what links to it."""
         from markdown_rag.library.graph import neighbours
+        from markdown_rag.library.passages import parse_uri
 
         budget(call.max_tokens)
         hops, note = clamped("hops", call.hops, 1, MAX_HOPS)
         if call.direction not in DIRECTIONS:
             raise InputError(f"direction: {call.direction!r} is not known.", f"Use {', '.join(DIRECTIONS)}.")
-        reading = self._answering(call.workspace).reading
-        entry = self._document(reading, call, None).entry
+        named = parse_uri(call.path)
+        reading = self._reading_with(call.workspace, named)
+        entry = self._document(reading, call, named).entry
         snapshot = reading.catalog.snapshot((entry.workspace,))
         graph = reading.links.graph(entry.workspace, snapshot)
         steps = neighbours(graph, entry.path, direction=call.direction, hops=hops)
@@ -219,6 +221,7 @@ class Questions:
         from markdown_rag.library.vocabulary import vocabulary
         from markdown_rag.store.base import Where
 
+        call = replace(call, path="" if call.path.strip() == "/" else call.path)  # the root, as answers call it
         tokens, note = budget(call.max_tokens)
         limit, less = clamped("limit", call.limit, 1, MAX_LIMIT)
         reading = self._answering(call.workspace, (call.path,), "path").reading

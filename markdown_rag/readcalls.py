@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from markdown_rag.budget import budget, clamped, said
 from markdown_rag.errors import InputError
 from markdown_rag.facade import ReadCall
-from markdown_rag.library.passages import Continuation, PassageId, parse_continuation, parse_id
+from markdown_rag.library.passages import Continuation, PassageId, parse_continuation, parse_id, parse_uri
 
 if TYPE_CHECKING:
     from markdown_rag.library.reader import ReadRequest
@@ -24,11 +24,14 @@ _BLANK = ReadCall()
 def settled(call: ReadCall) -> tuple[ReadCall, str]:
     """The call as it is carried out, and a note on what of it was not taken as given. Raises InputError.
 
-    A continuation goes before an id, an id before a path, a heading before lines; neighbours go with a passage's id.
+    A continuation goes before an id, an id before a path, a heading before lines; neighbours go with a passage's id. A
+    path that is a document's URI is its id.
     """
     from markdown_rag.library.reader import MAX_NEIGHBOURS, MAX_TOKENS, MIN_TOKENS
 
     tokens, note = budget(call.max_tokens, MIN_TOKENS, MAX_TOKENS)
+    if parse_uri(call.path) and not call.id and not call.continue_from:
+        call = replace(call, id=call.path, path="")
     named, rest = parse_id(call.id), parse_continuation(call.continue_from)
     if (call.id and not named) or (call.continue_from and not rest):
         raise InputError("That is no id or continuation.", "Pass one as an answer gave it, or a path.")

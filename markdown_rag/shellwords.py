@@ -56,6 +56,7 @@ _RULES: tuple[tuple[re.Pattern[str], _Made], ...] = tuple(
         (r"(?<![\w-])after=(?=['\"])", "--after "),
         (_word("scope_path"), "--scope"),
         (_word("exclude_path"), "--exclude"),
+        (r"\bproperties: (?=['\"])", "--property: "),
         (r"(?<![\w-])directory=(.+?) for this file", _quoted("--directory {} for this file")),
         (r"\bPass directory relative\b", "Pass --directory relative"),
         (r"\bcurrent_working_directory and directory\b", "PATH and --directory"),

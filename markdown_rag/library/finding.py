@@ -32,9 +32,9 @@ def by_path(
 ) -> FileEntry:
     """The file at a relative path of one of these workspaces ((), any), or the only one of that name.
 
-    A name may lack its folder and its extension. root_of: where a workspace is on this machine; a file that several
-    workspaces hold is taken from the outermost. Raises NotFound with the nearest that exist, InputError where several
-    are meant.
+    A name may lack its folder and its extension, or be an alias or a title. root_of: where a workspace is on this
+    machine; a file that several workspaces hold is taken from the outermost. Raises NotFound with the nearest that
+    exist, InputError where several are meant.
     """
     wanted = nfc(path).strip("/")
     entries = [entry for entry in snapshot.files.values() if not workspaces or entry.workspace in workspaces]
@@ -42,6 +42,7 @@ def by_path(
         [entry for entry in entries if nfc(entry.path) == wanted],
         [entry for entry in entries if nfc(entry.path).casefold() == wanted.casefold()],
         [entry for entry in entries if _ends_with(entry.path, wanted.casefold())],
+        [entry for entry in entries if wanted.casefold() in {nfc(name).casefold() for name in _names(entry)}],
     ):
         different = _different(found, root_of)
         if len(different) == 1:
@@ -49,6 +50,10 @@ def by_path(
         if different:
             raise _ambiguous(path, different, root_of)
     raise NotFound(f"No indexed document is called {path!r}.", _nearest(wanted, entries))
+
+
+def _names(entry: FileEntry) -> tuple[str, ...]:
+    return (entry.title, *entry.aliases)
 
 
 def _different(entries: Sequence[FileEntry], root_of: Callable[[str], Path | None]) -> list[FileEntry]:

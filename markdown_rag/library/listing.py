@@ -28,11 +28,13 @@ class Folder:
 class Page:
     """A page of a folder.
 
-    folder: the one it is of. total_files: in it, however deep. listed: those that all pages name. after: the path to go
+    folder: the one it is of. within: the one inside it that holds all of it, where that is passed by; else the same.
+    total_files: in it, however deep. listed: those that all pages name. after: the path to go
     on from, "" at the end.
     """
 
     folder: str
+    within: str
     folders: tuple[Folder, ...]
     files: tuple[FileEntry, ...]
     total_files: int
@@ -57,10 +59,11 @@ def page_of(
     """
     inside = [entry for entry in entries if is_within(entry.path, folder)]
     folders = () if recursive or after else _folders(inside, folder)
+    within = folder
     while len(folders) == 1 and folders[0].files == len(inside):
-        folder = folders[0].path
-        folders = _folders(inside, folder)
-    mine = sorted((e for e in inside if recursive or _parent(e.path, folder) == folder), key=_path)
+        within = folders[0].path
+        folders = _folders(inside, within)
+    mine = sorted((e for e in inside if recursive or _parent(e.path, within) == within), key=_path)
     left = [entry for entry in mine if entry.path > after]
     shown: list[FileEntry] = []
     for entry in left[:limit]:
@@ -68,7 +71,7 @@ def page_of(
             break
         shown.append(entry)
     more = shown[-1].path if len(shown) < len(left) else ""
-    return Page(folder, folders, tuple(shown), len(inside), sum(e.chunk_count for e in inside), len(mine), more)
+    return Page(folder, within, folders, tuple(shown), len(inside), sum(e.chunk_count for e in inside), len(mine), more)
 
 
 def room(max_tokens: int) -> Callable[[FileEntry], bool]:

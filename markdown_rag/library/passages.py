@@ -38,6 +38,11 @@ def parse_id(given: str) -> PassageId | None:
     return PassageId(found[1], int(found[2] or 0), found[3] or "") if found else None
 
 
+def parse_uri(given: str) -> PassageId | None:
+    """The document that a URI names; None for what is no URI of ours."""
+    return parse_id(given) if given.strip().lower().startswith("docs://") else None
+
+
 @dataclass(frozen=True, slots=True)
 class Continuation:
     """Where a text that was cut goes on: characters of a file with this hash, as the disk or the index has it."""

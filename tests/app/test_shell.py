@@ -176,6 +176,7 @@ def test_the_shell_names_its_own_commands_and_options(agent: Callable[..., App],
         ("read nope", "`list` shows what is indexed"),
         ("read a --max-tokens 60", "`read disk-"),
         ("search words --scope /etc", "--scope must be under"),
+        ("search words --property rank>soon", "--property: 'rank>soon' compares with neither"),
         ("search words --max-tokens 3", "--max-tokens 3 was taken as 200"),
     ):
         _, out, err = shell(*line.split())
@@ -187,6 +188,11 @@ def test_the_shell_names_its_own_commands_and_options(agent: Callable[..., App],
     ("said", "meant"),
     [
         ('Or widen it with workspace="all".', "Or widen it with --workspace all."),
+        (
+            "call index_documents, or search again with wait_for_fresh=true.",
+            "call `index`, or search again with --wait-for-fresh.",
+        ),
+        ("is not seen: index_documents, or wait_for_fresh=true.", "is not seen: `index`, or --wait-for-fresh."),
         ("Pass workspace= one of these.", "Pass --workspace one of these."),
         ("Pass after='a b.md' for the next page.", "Pass --after 'a b.md' for the next page."),
         ("Index again with confirm_deletions.", "Index again with --confirm-deletions."),

@@ -20,6 +20,49 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
+def test_the_root_is_listed_under_its_own_name_also_where_all_of_it_lies_in_one_folder(
+    talk: Any, tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / "site" / "content" / "en" / f"{name}.md", f"# {name}\n\nWords.\n")
+    write(tmp_path / "site" / "content" / "en" / "deep" / "c.md", "# c\n\nWords.\n")
+
+    async def conversation(agent: Any) -> None:
+        await agent.index(tmp_path / "site")
+        for path in ("", "/", ".", str(tmp_path / "site")):
+            found, text, failed = await agent.ask("list_documents", path=path, workspace="site")
+            assert not failed, text
+            assert text.startswith(f"/ of workspace {tmp_path / 'site'}: 3 documents")
+            assert found.get("path", "") == ""
+            assert [each["path"] for each in found["folders"]] == ["content/en/deep"]
+            assert [each["path"] for each in found["documents"]] == ["content/en/a.md", "content/en/b.md"]
+            assert "All of it lies in content/en" in found["note"]
+
+    talk(conversation)
+
+
+def test_a_document_is_named_by_its_uri_an_alias_or_its_title_where_a_path_is_asked_for(talk: Any, vault: Path) -> None:
+    write(vault / "other.md", "---\naliases: [twin]\n---\n# Other\n\nSee [[guests]].\n")
+    write(vault / "third.md", "---\naliases: [Twin]\n---\n# Third\n\nWords.\n")
+
+    async def conversation(agent: Any) -> None:
+        await agent.index(vault)
+        uri = (await agent.hit("guest password"))["uri"]
+        for path in (uri, "visitors", "Guests", "VISITORS"):
+            assert (await agent.read(path=path))["path"] == str(vault / "guests.md")
+            links, text, failed = await agent.ask("follow_links", path=path)
+            assert not failed, text
+            assert [each["path"] for each in links["links"]] == ["other.md"]
+        _, text, failed = await agent.ask("read_document", path="twin")
+        assert failed
+        assert "any of 2 documents: other.md, third.md" in text
+        _, text, failed = await agent.ask("read_document", path="docs://000000000000")
+        assert failed
+        assert "not in the index any more" in text
+
+    talk(conversation)
+
+
 def test_a_vault_is_explored_from_its_folders_to_its_documents(talk: Any, vault: Path) -> None:
     async def conversation(agent: Any) -> None:
         await agent.index(vault)
@@ -61,7 +104,8 @@ def test_a_folder_that_holds_nothing_but_another_is_passed_by(talk: Any, tmp_pat
     async def conversation(agent: Any) -> None:
         await agent.index(root)
         found, _, _ = await agent.ask("list_documents", workspace=str(root))
-        assert found["path"] == "content/en"
+        assert "path" not in found  # it is the root that was asked for
+        assert found["note"] == "All of it lies in content/en, whose entries are shown."
         assert [each["path"] for each in found["folders"]] == ["content/en/one", "content/en/two"]
         assert found["files"] == 3
 
