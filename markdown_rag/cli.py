@@ -45,6 +45,8 @@ def _carry_out(options: argparse.Namespace) -> int:
     try:
         return service(options) if options.command == "service" else _with_facade(options)
     except FastRagError as error:
+        if getattr(options, "json", False):
+            say_json({"error": in_shell_words(str(error)), "code": error.code})
         return told(error)
     except KeyboardInterrupt:
         say("Interrupted; what was stored stays.", sys.stderr)
@@ -98,6 +100,8 @@ def _serve() -> int:
 
 def index(app: Facade, options: argparse.Namespace) -> int:
     """Index a folder and follow the job to its end."""
+    if options.no_cache and not options.force:
+        raise InputError("--no-cache was given without --force.", "Give both to pay for every embedding again.")
     call = IndexCall(
         root=options.path,
         directory=options.directory,

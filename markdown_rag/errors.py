@@ -56,7 +56,8 @@ class FastRagError(Exception):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        return f"{self.message} {self.next_step}".strip()
+        ended = not self.message or self.message.endswith((".", "!", "?", "…", ":"))
+        return f"{self.message}{'' if ended or not self.next_step else '.'} {self.next_step}".strip()
 
 
 class SettingsError(FastRagError):

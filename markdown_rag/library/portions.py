@@ -50,7 +50,9 @@ def parse_lines(given: str) -> tuple[int, int]:
 def by_lines(text: Text, first: int, last: int) -> Portion:
     """Whole lines; last 0 means to the end. Raises InputError where the document ends before."""
     if first > text.lines:
-        raise NotFound(f"The document has {text.lines} lines, so there is no line {first}.", "Ask for fewer lines.")
+        raise NotFound(
+            f"The document has {text.lines} lines, so there is no line {first}.", f"Lines 1-{text.lines} are there."
+        )
     end = len(text.text) if not last else text.line_start(last + 1)
     return Portion(text.line_start(first), end)
 

@@ -335,6 +335,48 @@ def test_doctor_names_variables_that_are_nearly_ours_and_never_their_values(
     assert json.loads(shell("doctor", "--json")[1])["unread_variables"][0]["name"] == "EMBEDING_PROVIDER"
 
 
+def test_no_cache_without_force_is_refused_instead_of_ignored(shell: Shell, parts: Parts, vault: Path) -> None:
+    write(vault, "a")
+    code, _, err = shell("index", "--no-cache")
+    assert code == cli.USAGE
+    assert "Give both" in err
+    assert parts.queue.status() is None
+
+
+def test_a_line_beyond_the_end_is_answered_with_the_lines_there_are(
+    agent: Callable[..., App], shell: Shell, vault: Path
+) -> None:
+    write(vault, "a")
+    indexed(agent())
+    assert (
+        "The document has 3 lines, so there is no line 99. Lines 1-3 are there."
+        in shell("read", "a", "--lines", "99")[2]
+    )
+
+
+@pytest.mark.parametrize("given", ["read nope", "search words --scope /etc", "index /nope"])
+def test_with_json_an_error_is_json_too(given: str, state_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert state_dir
+    assert cli.run([*given.split(), "--json"]) != cli.DONE
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert f"Error: {found['error']}\n" == err
+    assert found["code"]
+
+
+def test_service_status_ends_the_same_with_json_and_without(
+    state_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert state_dir
+    assert cli.run(["service", "status"]) == cli.run(["service", "status", "--json"]) == cli.FAILED
+    assert '"services": []' in capsys.readouterr().out
+
+
+def test_a_message_and_what_to_do_about_it_are_two_sentences(shell: Shell) -> None:
+    assert "/nope. Give the folder" in shell("index", "/nope")[2]
+    assert "Got: /etc. Give a folder" in shell("search", "words", "--scope", "/etc")[2]
+
+
 def test_a_search_waits_for_what_changed_when_asked_to(agent: Callable[..., App], shell: Shell, vault: Path) -> None:
     write(vault, "a")
     indexed(agent())
