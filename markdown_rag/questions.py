@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from markdown_rag.absent import explained
 from markdown_rag.budget import bounded, budget, clamped, noted, said
 from markdown_rag.citing import added_answers, broken_link, links_answer, marked, read_answer, search_answer
 from markdown_rag.errors import InputError, NotFound
@@ -20,7 +21,7 @@ from markdown_rag.freshening import concerns
 from markdown_rag.jobs.job import Job
 from markdown_rag.listings import list_answer, workspaces_answer
 from markdown_rag.paths import Workspace, is_within
-from markdown_rag.policies import chunk_policy
+from markdown_rag.policies import chunk_policy, scan_policy
 from markdown_rag.readcalls import request_of, settled
 from markdown_rag.reading import Reading
 from markdown_rag.settings import Settings
@@ -213,7 +214,10 @@ class Questions:
             raise InputError("Nothing is named to read.", "Pass the id of a hit, or the path of a document.")
         searched = self._searched(call.workspace, reading)
         searched, path = within_searched(searched, call.path.strip(), self._parts.workspaces.all(), "path")
-        return Meant(by_path(reading.catalog.fresh(searched.ids), searched.ids, path, self._roots().get))
+        try:
+            return Meant(by_path(reading.catalog.fresh(searched.ids), searched.ids, path, self._roots().get))
+        except NotFound as error:
+            raise explained(error, path, searched, self._parts.workspaces, scan_policy(self._settings)) from None
 
     def list_documents(self, call: ListCall) -> Json:
         """What is indexed, by folder, and what was left out."""

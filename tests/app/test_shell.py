@@ -335,6 +335,25 @@ def test_doctor_names_variables_that_are_nearly_ours_and_never_their_values(
     assert json.loads(shell("doctor", "--json")[1])["unread_variables"][0]["name"] == "EMBEDING_PROVIDER"
 
 
+def test_a_file_that_is_left_out_is_said_to_be_and_why(agent: Callable[..., App], shell: Shell, vault: Path) -> None:
+    write(vault, "a")
+    (vault / "empty.md").write_text("")
+    (vault / "node_modules" / "pkg").mkdir(parents=True)
+    write(vault / "node_modules" / "pkg", "README")
+    (vault / ".gitignore").write_text("secret.md\n")
+    write(vault, "secret")
+    indexed(agent())
+    for path, why in (
+        ("empty.md", "empty"),
+        ("node_modules/pkg/README.md", "node_modules"),
+        ("secret.md", "gitignore"),
+    ):
+        code, _, err = shell("read", path)
+        assert code == cli.FAILED
+        assert f"{path} is there and left out of the index: " in err
+        assert why in err.partition("left out of the index: ")[2], err
+
+
 def test_no_cache_without_force_is_refused_instead_of_ignored(shell: Shell, parts: Parts, vault: Path) -> None:
     write(vault, "a")
     code, _, err = shell("index", "--no-cache")
