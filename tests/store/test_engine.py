@@ -26,8 +26,9 @@ from markdown_rag.store.base import Store, Where
 from markdown_rag.store.launcher import EngineConnection, connect_engine
 from markdown_rag.store.memory import MemoryStore
 from markdown_rag.store.opening import StoreSettings, find_collections, open_store
+from markdown_rag.store.rows import to_row
 
-from .conftest import MODEL, record, vector, wait_until_gone
+from .conftest import DIMENSION, MODEL, record, vector, wait_until_gone
 
 CLIENT = """
 import sys, os
@@ -162,6 +163,33 @@ def test_a_killed_engine_is_started_again_by_the_next_call_and_nothing_is_lost(o
     for store in (opened, expected):
         call(store)
     assert {key.id for key in opened.keys()} == {key.id for key in expected.keys()}  # noqa: SIM118
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client, name, seconds: client.query(name, "ord == 0", output_fields=["id"], timeout=seconds),
+        lambda client, name, seconds: client.search(
+            name, data=[vector(0)], anns_field="vector", limit=1, timeout=seconds
+        ),
+        lambda client, name, seconds: client.insert(name, [to_row(record("b.md"), DIMENSION)[0]], timeout=seconds),
+        lambda client, _name, seconds: client.list_collections(timeout=seconds),
+    ],
+    ids=["query", "search", "insert", "list"],
+)
+def test_a_call_whose_connection_another_caller_replaces_meanwhile_is_repeated(engine_dir: Path, ask):
+    with contextlib.closing(open_store(settings(engine_dir), MODEL)) as store:
+        store.insert([record("a.md")])
+        session, clients = store._session, []
+
+        def call(client, seconds):
+            if not clients:
+                session._renew(session._generation)  # what another thread does whose own call was lost
+            clients.append(client)
+            return ask(client, store.collection, seconds)
+
+        assert session.call(call)
+        assert len(set(map(id, clients))) == len(clients) == 2
 
 
 @pytest.mark.slow

@@ -190,6 +190,26 @@ def test_closing_a_store_ends_the_wait_for_its_server_at_once(tmp_path: Path) ->
         asking.join()
 
 
+def test_all_who_wait_for_a_connection_share_its_outcome_and_none_waits_for_the_others_in_turn(tmp_path: Path) -> None:
+    gate, failed = threading.Barrier(8), list[StoreError]()
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
+        given = StoreSettings(f"http://127.0.0.1:{silent.getsockname()[1]}", "", "t", 100, 2.0, tmp_path)
+        with connecting(given) as session:
+
+            def ask() -> None:
+                gate.wait()
+                outcome = session.attempt(lambda client, _: client)
+                failed.append(outcome.error)
+
+            askers = [threading.Thread(target=ask) for _ in range(8)]
+            for asker in askers:
+                asker.start()
+            for asker in askers:
+                asker.join()
+    assert len(failed) == 8
+    assert len({id(error.__cause__) for error in failed}) == 1, "of one connection that was made for all"
+
+
 @pytest.fixture
 def tls_port(tmp_path: Path) -> Iterator[int]:
     """A port that speaks TLS with a certificate nobody signed."""
