@@ -88,9 +88,9 @@ def write_endpoint(path: Path, endpoint: Endpoint) -> None:
 
 
 def withdraw_endpoint(path: Path, endpoint: Endpoint) -> None:
-    """Remove the file if it still names this endpoint."""
+    """Remove the file if it still names this endpoint; one that cannot be removed names a process that is gone."""
     if read_endpoint(path, endpoint.kind) == endpoint:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             path.unlink()
 
 

@@ -205,6 +205,33 @@ def test_a_terminated_engine_closes_its_database_and_another_one_takes_over_at_o
     assert wal == []
 
 
+def test_an_engine_closes_its_database_where_the_disk_refuses_to_remove_its_files(opened: Store, data_dir: Path):
+    """The disk refuses through the interpreter's audit hook, as one that was made read-only for these files."""
+    code = f"""
+import errno, sys
+def refuse(event, arguments):
+    if event == "os.remove" and str(arguments[0]).endswith((".p", ".g", "{endpoints.ENDPOINT_FILE}")):
+        raise OSError(errno.EROFS, "Read-only file system")
+sys.addaudithook(refuse)
+from markdown_rag.store.daemon import main
+main()
+"""
+    data_dir.mkdir(parents=True)
+    log = data_dir.parent / "engine.log"
+    subprocess.run([sys.executable, "-c", code, str(data_dir), "--log", str(log)], check=True)
+    deadline = time.monotonic() + 30
+    while endpoints.read_endpoint(data_dir) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    opened.insert([record("a.md", number) for number in range(20)])
+    pid = endpoints.read_endpoint(data_dir).pid
+    os.kill(pid, signal.SIGTERM)
+    wait_until_gone(pid, 5)
+    assert endpoints.read_endpoint(data_dir).pid == pid, "the disk did refuse"
+    assert [path for path in data_dir.rglob("wal/*") if path.stat().st_size > 5000] == []
+    assert opened.count() == 20
+
+
 @pytest.mark.parametrize(
     "content",
     [b"", b"{", b"null", b"[1]", b'{"protocol": 1}', b"\xff\x00" * 50, b"[" * 100_000, b'{"protocol": 99, "pid": 1}'],
