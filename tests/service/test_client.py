@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import cast
 
+import anyio
 import pytest
+from starlette.responses import StreamingResponse
 
 from markdown_rag.errors import ServiceError, SettingsError, StartError
 from markdown_rag.facade import Facade, IndexCall, Json, SearchCall, Unusable
@@ -17,6 +19,7 @@ from markdown_rag.jobs.owner import this_process
 from markdown_rag.processes.endpoint import Connection, Endpoint
 from markdown_rag.service import wire
 from markdown_rag.service.client import ATTEMPTS, ServiceClient
+from markdown_rag.service.host import Host
 
 
 class Scripted:
@@ -124,6 +127,32 @@ def test_progress_comes_before_the_answer(scripted: list[Scripted]) -> None:
     assert client.status("", 1.0, told.append) == {"n": 3}
     assert told == [{"n": 1}, {"n": 2}]
     client.close()
+
+
+def test_a_migration_goes_on_to_its_end_when_its_client_goes() -> None:
+    gone, ended = threading.Event(), list[bool]()
+
+    class Migrating(Unusable):
+        def migrate(self, address: str, on_progress: Callable[[Json], None] | None = None) -> Json:
+            assert on_progress
+            on_progress({"address": address})
+            gone.wait()
+            for step in range(100):  # each one passes through the loop, which closes the stream meanwhile
+                on_progress({"step": step})
+            ended.append(True)
+            return {}
+
+    async def ask(body: bytes) -> None:
+        host = Host(lambda _: cast("Facade", Migrating(SettingsError("unused"))))
+        response = await host.answer("migrate", body)
+        with anyio.CancelScope() as client:
+            async for _ in cast("StreamingResponse", response).body_iterator:
+                client.cancel()
+                gone.set()
+
+    agent = wire.Agent(Path("/here"), {}, this_process())
+    anyio.run(ask, wire.request(agent, {"address": "x"}))
+    assert ended
 
 
 def test_where_no_process_may_be_started_the_calls_are_answered_inside_and_that_is_kept() -> None:
