@@ -60,7 +60,8 @@ def _read_request(connection: socket.socket) -> bytes:
     while b"\r\n\r\n" not in heard:
         heard += connection.recv(65_536)
     head, _, body = heard.partition(b"\r\n\r\n")
-    length = next(int(h.split(b":")[1]) for h in head.split(b"\r\n") if h.lower().startswith(b"content-length"))
+    lengths = [int(h.split(b":")[1]) for h in head.split(b"\r\n") if h.lower().startswith(b"content-length")]
+    length = sum(lengths)
     while len(body) < length:
         body += connection.recv(65_536)
     return body
@@ -179,6 +180,38 @@ def test_where_no_process_may_be_started_the_calls_are_answered_inside_and_that_
     assert client.search(SearchCall("y")) == {"hits": [], "query": "y"}
     assert (len(looked), len(opened)) == (1, 1)
     assert "not permitted" in client.health()["checks"][0]["detail"]
+    client.close()
+
+
+def test_a_call_inside_is_answered_though_the_client_is_closed_meanwhile() -> None:
+    def find() -> Connection:
+        raise StartError("The background service could not be started: not permitted.")
+
+    class Inside(Unusable):
+        def search(self, call: SearchCall) -> Json:
+            return {"query": call.query}
+
+        def close(self) -> None:
+            pass
+
+    class ClosedByAnother(ServiceClient):
+        def _found(self):  # type: ignore[no-untyped-def]
+            found = super()._found()
+            self.close()
+            return found
+
+    agent = wire.Agent(Path("/here"), {}, this_process())
+    client = ClosedByAnother(agent, find, lambda: None, lambda: cast("Facade", Inside(SettingsError("unused"))))
+    assert client.search(SearchCall("x")) == {"query": "x"}
+    with pytest.raises(ServiceError, match="closed"):
+        client.search(SearchCall("y"))
+
+
+def test_health_is_told_though_the_service_ends_between_two_questions(scripted: list[Scripted]) -> None:
+    scripted.append(Scripted(wire.line(answer={"ok": True, "checks": []}), None))
+    client = client_of(scripted[0])
+    (service,) = client.health()["checks"]
+    assert "ended" in service["detail"]
     client.close()
 
 
