@@ -208,11 +208,11 @@ def _collection_class(kept: type, turns: ReadersFirstLock, activity: Activity) -
             offset: int = 0, order_by_pk: bool = False, **_: Any,
         ) -> list[dict[str, Any]]:  # fmt: skip
             self._require_loaded()
-            view = self._living.view()
-            rows = view.read(view.select(self._passing(expr)), self._columns(output_fields))
-            if order_by_pk:
-                rows.sort(key=lambda row: row[self._pk_name])
-            return rows[offset : None if limit is None else offset + limit]
+            view, page = self._living.view(), slice(offset, None if limit is None else offset + limit)
+            found, columns = view.select(self._passing(expr)), self._columns(output_fields)
+            if not order_by_pk:
+                return view.read(found[page], columns)
+            return sorted(view.read(found, columns), key=lambda row: row[self._pk_name])[page]
 
         def get(self, pks: list[str], output_fields: list[str] | None = None, **_: Any) -> list[dict[str, Any]]:
             self._require_loaded()

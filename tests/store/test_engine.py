@@ -22,6 +22,7 @@ import pytest
 from markdown_rag.errors import StoreFormatError, StoreUnavailable
 from markdown_rag.processes.endpoint import Endpoint, greet
 from markdown_rag.store import endpoint as endpoints
+from markdown_rag.store import listing
 from markdown_rag.store.base import Store, Where
 from markdown_rag.store.launcher import EngineConnection, connect_engine
 from markdown_rag.store.memory import MemoryStore
@@ -190,6 +191,34 @@ def test_a_call_whose_connection_another_caller_replaces_meanwhile_is_repeated(e
 
         assert session.call(call)
         assert len(set(map(id, clients))) == len(clients) == 2
+
+
+def test_a_catalog_larger_than_one_answer_is_whole_also_while_files_get_new_generations(
+    opened: Store, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(listing, "ANSWER_ROWS", 10)  # it takes 20,000 rows in use
+    monkeypatch.setattr(listing, "PIECE", 5)
+    paths = [f"{number:02}.md" for number in range(40)]
+    opened.insert([record(path) for path in paths])
+    assert sorted(entry.path for entry in opened.catalog()) == paths
+    written = threading.Event()
+
+    def write() -> None:
+        for gen in range(2, 8):
+            for path in paths:
+                opened.insert([record(path, gen=gen)])
+                opened.delete([record(path, gen=gen - 1).id])
+        written.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = []
+    while not written.is_set():
+        seen.append({entry.path for entry in opened.catalog()})
+    writer.join()
+    assert seen
+    assert [found for found in seen if found != set(paths)] == []
+    assert {entry.gen for entry in opened.catalog()} == {7}
 
 
 @pytest.mark.slow
