@@ -1,10 +1,10 @@
 """A session with a Milvus server or the embedded engine: connecting, calling, and what its exceptions mean.
 
-``pymilvus`` is imported here on first use. Every call has a time limit, and so has the wait for a connection, which is
-made once for all who wait for it. A call whose connection was lost is repeated
-on a new one (a killed engine is started again by it, a server that starts or restarts is waited for): everything the
-store sends can be repeated without harm, since rows are written and deleted by ids that never change their meaning. No
-exception of the library leaves this module.
+``pymilvus`` is imported here on first use. Every attempt at a call has a time limit, and so has the wait for a
+connection, which is made once for all who wait for it. A call whose connection was lost is repeated on a new one (a
+killed engine is started again by it, a server that starts or restarts is waited for), a few times or as long as wait_s
+says: everything the store sends can be repeated without harm, since rows are written and deleted by ids that never
+change their meaning. No MilvusException and no error of gRPC leaves this module.
 """
 
 from __future__ import annotations

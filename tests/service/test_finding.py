@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -12,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import psutil
@@ -116,6 +117,10 @@ BROKEN: dict[str, Callable[[Identity], object]] = {
     "of another kind": lambda i: write_endpoint(i.endpoint, replace(lying(i), kind="markdown-rag service 0 x")),
     "stale": lambda i: write_endpoint(i.endpoint, lying(i)),
     "no address": lambda i: write_endpoint(i.endpoint, replace(lying(i), presence="nonsense")),
+    "no such port": lambda i: write_endpoint(i.endpoint, replace(lying(i), presence="tcp:127.0.0.1:99999")),
+    "an endless number": lambda i: i.endpoint.write_text(
+        json.dumps(asdict(lying(i))).replace(f'"pid": {os.getpid()}', '"pid": 1e999')
+    ),
     "no such socket": lambda i: write_endpoint(i.endpoint, replace(lying(i), presence="unix:/nowhere/x.p")),
     "a dangling link": lambda i: i.endpoint.symlink_to("/nowhere/x.json"),
     "a damaged life file": lambda i: i.life_lock.write_bytes(b"\xff\xfe"),
@@ -311,6 +316,40 @@ def test_a_place_that_cannot_be_written_is_named(identity: Identity, environ: En
     identity.folder.write_text("in the way")
     with pytest.raises(StartError, match=r"service.* cannot be written"):
         launcher.connect(identity, service_environment(environ, load_settings(environ)))
+
+
+def test_a_process_with_no_file_left_is_told_so_and_one_with_many_open_gets_its_service(
+    environ: Environ, state_dir: Path
+) -> None:
+    code = """
+import os, resource
+from markdown_rag.errors import StartError
+from markdown_rag.service import launcher
+from markdown_rag.service.identity import identify, service_environment
+from markdown_rag.settings import load_settings
+
+def limit(count):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+settings = load_settings(os.environ)
+given = identify(settings), service_environment(os.environ, settings)
+first = os.open(os.devnull, os.O_RDONLY)
+for spare in range(5):
+    limit(first + 1 + spare)
+    try:
+        print("started", launcher.connect(*given, seconds=1))
+    except StartError as error:
+        print("told")
+limit(2048)
+held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+connection = launcher.connect(*given)
+print(connection.endpoint.pid)
+"""
+    given = environ | {"PYTHONPATH": os.getcwd()}
+    done = subprocess.run([PYTHON, "-c", code], env=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[:-1] == ["told"] * 5
+    end_services(state_dir)
 
 
 def test_a_service_that_cannot_open_its_part_says_why(environ: Environ, identity: Identity) -> None:
