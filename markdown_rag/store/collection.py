@@ -32,7 +32,8 @@ from markdown_rag.store.endpoint import read_changes
 from markdown_rag.store.filters import ANY_ROW, CARRIES_LINKS, COMMITTING_ROW, conjunction, one_of_texts, to_expression
 from markdown_rag.store.handle import Handle
 from markdown_rag.store.listing import a_page, embedded, in_pages, pieces
-from markdown_rag.store.milvus import Session, Target
+from markdown_rag.store.milvus import Session
+from markdown_rag.store.target import Target
 
 SESSION, BOUNDED = "Session", "Bounded"
 

@@ -16,63 +16,24 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 from markdown_rag.clock import current_stop
 from markdown_rag.errors import StoreAuthError, StoreUnavailable
-from markdown_rag.paths import is_store_address, names_server
 from markdown_rag.processes.starting import START_SECONDS
 from markdown_rag.store.base import Capabilities
 from markdown_rag.store.capabilities import capabilities_of
 from markdown_rag.store.failures import Failure, Kind, Symptoms, diagnose, illegal_address, speaks_tls
-from markdown_rag.store.given import OF_INDEX, Given
 from markdown_rag.store.launcher import EngineConnection, connect_engine
 from markdown_rag.store.sockets import checked_ca_file, wants_tls
 from markdown_rag.store.symptoms import symptoms_of
+from markdown_rag.store.target import Target
 
 T = TypeVar("T")
 _PAUSES = (0.0, 0.3, 1.0)  # before each repetition of a call whose connection was lost; then the last one again
 _TICK_S = 0.2  # how late a stop is seen
 _VERDICT_S = 1.0  # beyond its limit a connection is waited for, so that the library can say why it failed
 _IMPORTING = threading.Lock()
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where the store is. data_dir is set for the embedded engine; shown is fit for messages (no credentials).
-
-    database, ca_file: of a server; "" for its default database and the system's authorities. given: what messages call
-    the settings it comes from.
-    """
-
-    address: str
-    token: str
-    log_dir: Path
-    data_dir: Path | None
-    shown: str
-    database: str = ""
-    ca_file: str = ""
-    given: Given = OF_INDEX
-
-
-def target_of(
-    address: str, token: str, state_dir: Path, database: str = "", ca_file: str = "", *, given: Given = OF_INDEX
-) -> Target:
-    """The meaning of a store's address: a server's address, or the path of a data directory ending in ``.db``.
-
-    A relative path is inside the state directory. Raises StoreAddressError.
-    """
-    address = address.strip()
-    scheme, separator, rest = address.partition("://")
-    shown = f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else address
-    if not is_store_address(address):
-        raise illegal_address(shown, given)
-    if names_server(address):
-        return Target(address, token, state_dir, None, shown, database, ca_file, given)
-    data_dir = state_dir / Path(address).expanduser()
-    return Target(address, "", state_dir, data_dir, str(data_dir), given=given)
 
 
 def library() -> Any:
