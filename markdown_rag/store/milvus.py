@@ -167,14 +167,20 @@ class Session:
             self._require_open()
             if self._client is not None:
                 return self._client
-            if self._connecting is None:
-                made = self._connecting = Future()
-                threading.Thread(target=self._connect, args=(pymilvus, made), name="store-connect", daemon=True).start()
-            waiting = self._connecting
+            waiting = self._connecting = self._connecting or self._begin_to_connect(pymilvus)
         limit = self.seconds + (0.0 if self.target.data_dir is None else START_SECONDS)
         if not wait([waiting], timeout=limit + _VERDICT_S).done:
             raise self._diagnosed(Symptoms("", 0, "DEADLINE_EXCEEDED"), limit).error
         return waiting.result()
+
+    def _begin_to_connect(self, pymilvus: Any) -> Future[Any]:
+        """Called with the lock held, so that nothing is over before it is known to have begun."""
+        made: Future[Any] = Future()
+        try:
+            threading.Thread(target=self._connect, args=(pymilvus, made), name="store-connect", daemon=True).start()
+        except RuntimeError as error:
+            raise StoreUnavailable("The system has no thread left to connect with.", "End other programs.") from error
+        return made
 
     def _require_open(self) -> None:
         if self._closing.is_set():
@@ -192,8 +198,8 @@ class Session:
         except BaseException as error:  # noqa: BLE001 - handed over to who waits
             with self._lock:
                 self._connecting = None
-            _close(client, engine)
             made.set_exception(error)
+            _close(client, engine)
         else:
             made.set_result(client)
 
