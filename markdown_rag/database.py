@@ -19,6 +19,7 @@ from markdown_rag.errors import StateError
 from markdown_rag.paths import make_private
 
 BUSY_SECONDS = 15.0
+_BUSY_PAUSE_S = 0.02  # between two tries where SQLite itself does not wait
 _CLOSE_SECONDS = 1.0
 _DAMAGE = ("not a database", "malformed", "disk image", "file is encrypted")
 
@@ -141,7 +142,7 @@ class Database:
         handle = _Handle(connection, None, threading.current_thread())
         handle.in_use.acquire()
         try:
-            connection.execute("PRAGMA journal_mode=WAL")
+            _write_ahead(connection)
             connection.execute("PRAGMA synchronous=NORMAL")
             self._migrate(connection)
         except BaseException:
@@ -208,6 +209,20 @@ class Database:
             f"The state file {self.path} cannot be used: {error}.",
             "Check that its folder exists, is writable and not full, or point MARKDOWN_RAG_CACHE_DIR elsewhere.",
         )
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Switch to WAL, which is kept in the file. SQLite does not wait where another process does so first."""
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(_BUSY_PAUSE_S)
+        else:
+            return
 
 
 def _is_damage(error: Exception) -> bool:

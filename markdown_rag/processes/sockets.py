@@ -6,11 +6,13 @@ such directory exists, or its path is too long for a socket, the loopback interf
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import socket
 import stat
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 _PATH_BYTES = 100  # of the 107 (Linux) or 103 (macOS) that a socket's path may have
@@ -34,6 +36,13 @@ def remove_stale(base: Path) -> None:
     """Remove the sockets of earlier processes with this base; for who holds the lock on what they served."""
     for old in base.parent.glob(f"{base.name}-*"):
         old.unlink(missing_ok=True)
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """Remove sockets of this process; one that cannot be removed is stale for the next."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def listen(base: Path | None, letter: str) -> tuple[socket.socket, str]:

@@ -7,6 +7,7 @@ checks a process's own.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import secrets
@@ -95,7 +96,9 @@ class Host:
         token = anyio.lowlevel.current_token()
 
         def report(status: Json) -> None:
-            anyio.from_thread.run_sync(send.send_nowait, wire.line(progress=status), token=token)
+            # A client that has gone, or a service that is ending, is no reason to end the work with a fault.
+            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.RunFinishedError):
+                anyio.from_thread.run_sync(send.send_nowait, wire.line(progress=status), token=token)
 
         async def work() -> None:
             async with send:

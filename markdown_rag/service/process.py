@@ -39,10 +39,11 @@ def main(arguments: list[str] | None = None) -> int:
 
     identity = Identity(options.folder, options.fingerprint, options.version)
     try:
-        if not _take_life(identity):
+        life = _take_life(identity)
+        if life is None:
             reporter.say(busy=True)
             return 3
-        service = Service(identity, os.environ, loopback=options.loopback)
+        service = Service(identity, os.environ, life, loopback=options.loopback)
     except (FastRagError, OSError) as error:
         log.exception("cannot serve")
         reporter.say(error=type(error).__name__, message=str(error))
@@ -66,15 +67,18 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _take_life(identity: Identity) -> bool:
-    """Lock the life file and write our name into it; the lock is kept until this process ends. Raises OSError."""
+def _take_life(identity: Identity) -> int | None:
+    """Lock the life file and write our name into it; None if it is held.
+
+    The lock is kept, under the handle returned, until this process ends. Raises OSError.
+    """
     handle = os.open(identity.life_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if not try_lock(handle):
         os.close(handle)
-        return False
+        return None
     os.ftruncate(handle, 0)
     os.write(handle, json.dumps(asdict(this_process())).encode())
-    return True
+    return handle
 
 
 if __name__ == "__main__":

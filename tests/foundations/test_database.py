@@ -1,6 +1,8 @@
 """What a user can rely on about the state files: losing or damaging one costs work, never an answer."""
 
 import sqlite3
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -117,6 +119,28 @@ def test_a_second_process_sees_what_the_first_wrote(tmp_path: Path) -> None:
     assert other.execute("SELECT name FROM notes").fetchall() == [("a",)]
     other.close()
     database.close()
+
+
+def test_processes_that_open_a_new_file_at_once_all_can_use_it(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from markdown_rag.database import Database\n"
+        "for line in sys.stdin:\n"
+        "    try: Database(Path(line.strip()), ['CREATE TABLE notes (name TEXT PRIMARY KEY)']).close(); said = 'ok'\n"
+        "    except Exception as error: said = error\n"
+        "    print(said, flush=True)\n"
+    )
+    command = [sys.executable, "-c", code]
+    started = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for _ in range(6)
+    ]
+    said = set()
+    for number in range(60):
+        for process in started:
+            process.stdin.write(f"{tmp_path / str(number)}\n")
+        said |= {process.stdout.readline().strip() for process in started}
+    for process in started:
+        process.communicate(timeout=20)
+    assert said == {"ok"}
 
 
 def test_a_closed_database_says_so(tmp_path: Path) -> None:

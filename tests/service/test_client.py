@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import cast
 
+import anyio
 import pytest
+from starlette.responses import StreamingResponse
 
 from markdown_rag.errors import ServiceError, SettingsError, StartError
 from markdown_rag.facade import Facade, IndexCall, Json, SearchCall, Unusable
@@ -17,6 +19,7 @@ from markdown_rag.jobs.owner import this_process
 from markdown_rag.processes.endpoint import Connection, Endpoint
 from markdown_rag.service import wire
 from markdown_rag.service.client import ATTEMPTS, ServiceClient
+from markdown_rag.service.host import Host
 
 
 class Scripted:
@@ -57,7 +60,8 @@ def _read_request(connection: socket.socket) -> bytes:
     while b"\r\n\r\n" not in heard:
         heard += connection.recv(65_536)
     head, _, body = heard.partition(b"\r\n\r\n")
-    length = next(int(h.split(b":")[1]) for h in head.split(b"\r\n") if h.lower().startswith(b"content-length"))
+    lengths = [int(h.split(b":")[1]) for h in head.split(b"\r\n") if h.lower().startswith(b"content-length")]
+    length = sum(lengths)
     while len(body) < length:
         body += connection.recv(65_536)
     return body
@@ -126,6 +130,32 @@ def test_progress_comes_before_the_answer(scripted: list[Scripted]) -> None:
     client.close()
 
 
+def test_a_migration_goes_on_to_its_end_when_its_client_goes() -> None:
+    gone, ended = threading.Event(), list[bool]()
+
+    class Migrating(Unusable):
+        def migrate(self, address: str, on_progress: Callable[[Json], None] | None = None) -> Json:
+            assert on_progress
+            on_progress({"address": address})
+            gone.wait()
+            for step in range(100):  # each one passes through the loop, which closes the stream meanwhile
+                on_progress({"step": step})
+            ended.append(True)
+            return {}
+
+    async def ask(body: bytes) -> None:
+        host = Host(lambda _: cast("Facade", Migrating(SettingsError("unused"))))
+        response = await host.answer("migrate", body)
+        with anyio.CancelScope() as client:
+            async for _ in cast("StreamingResponse", response).body_iterator:
+                client.cancel()
+                gone.set()
+
+    agent = wire.Agent(Path("/here"), {}, this_process())
+    anyio.run(ask, wire.request(agent, {"address": "x"}))
+    assert ended
+
+
 def test_where_no_process_may_be_started_the_calls_are_answered_inside_and_that_is_kept() -> None:
     """The fault is injected where a service is found: a machine that forbids new processes answers just so."""
     looked, opened = [], []
@@ -150,6 +180,38 @@ def test_where_no_process_may_be_started_the_calls_are_answered_inside_and_that_
     assert client.search(SearchCall("y")) == {"hits": [], "query": "y"}
     assert (len(looked), len(opened)) == (1, 1)
     assert "not permitted" in client.health()["checks"][0]["detail"]
+    client.close()
+
+
+def test_a_call_inside_is_answered_though_the_client_is_closed_meanwhile() -> None:
+    def find() -> Connection:
+        raise StartError("The background service could not be started: not permitted.")
+
+    class Inside(Unusable):
+        def search(self, call: SearchCall) -> Json:
+            return {"query": call.query}
+
+        def close(self) -> None:
+            pass
+
+    class ClosedByAnother(ServiceClient):
+        def _found(self):  # type: ignore[no-untyped-def]
+            found = super()._found()
+            self.close()
+            return found
+
+    agent = wire.Agent(Path("/here"), {}, this_process())
+    client = ClosedByAnother(agent, find, lambda: None, lambda: cast("Facade", Inside(SettingsError("unused"))))
+    assert client.search(SearchCall("x")) == {"query": "x"}
+    with pytest.raises(ServiceError, match="closed"):
+        client.search(SearchCall("y"))
+
+
+def test_health_is_told_though_the_service_ends_between_two_questions(scripted: list[Scripted]) -> None:
+    scripted.append(Scripted(wire.line(answer={"ok": True, "checks": []}), None))
+    client = client_of(scripted[0])
+    (service,) = client.health()["checks"]
+    assert "ended" in service["detail"]
     client.close()
 
 

@@ -22,12 +22,14 @@ import pytest
 from markdown_rag.errors import StoreFormatError, StoreUnavailable
 from markdown_rag.processes.endpoint import Endpoint, greet
 from markdown_rag.store import endpoint as endpoints
+from markdown_rag.store import listing
 from markdown_rag.store.base import Store, Where
 from markdown_rag.store.launcher import EngineConnection, connect_engine
 from markdown_rag.store.memory import MemoryStore
 from markdown_rag.store.opening import StoreSettings, find_collections, open_store
+from markdown_rag.store.rows import to_row
 
-from .conftest import MODEL, record, vector, wait_until_gone
+from .conftest import DIMENSION, MODEL, record, vector, wait_until_gone
 
 CLIENT = """
 import sys, os
@@ -164,6 +166,61 @@ def test_a_killed_engine_is_started_again_by_the_next_call_and_nothing_is_lost(o
     assert {key.id for key in opened.keys()} == {key.id for key in expected.keys()}  # noqa: SIM118
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client, name, seconds: client.query(name, "ord == 0", output_fields=["id"], timeout=seconds),
+        lambda client, name, seconds: client.search(
+            name, data=[vector(0)], anns_field="vector", limit=1, timeout=seconds
+        ),
+        lambda client, name, seconds: client.insert(name, [to_row(record("b.md"), DIMENSION)[0]], timeout=seconds),
+        lambda client, _name, seconds: client.list_collections(timeout=seconds),
+    ],
+    ids=["query", "search", "insert", "list"],
+)
+def test_a_call_whose_connection_another_caller_replaces_meanwhile_is_repeated(engine_dir: Path, ask):
+    with contextlib.closing(open_store(settings(engine_dir), MODEL)) as store:
+        store.insert([record("a.md")])
+        session, clients = store._session, []
+
+        def call(client, seconds):
+            if not clients:
+                session._renew(session._generation)  # what another thread does whose own call was lost
+            clients.append(client)
+            return ask(client, store.collection, seconds)
+
+        assert session.call(call)
+        assert len(set(map(id, clients))) == len(clients) == 2
+
+
+def test_a_catalog_larger_than_one_answer_is_whole_also_while_files_get_new_generations(
+    opened: Store, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(listing, "ANSWER_ROWS", 10)  # it takes 20,000 rows in use
+    monkeypatch.setattr(listing, "PIECE", 5)
+    paths = [f"{number:02}.md" for number in range(40)]
+    opened.insert([record(path) for path in paths])
+    assert sorted(entry.path for entry in opened.catalog()) == paths
+    written = threading.Event()
+
+    def write() -> None:
+        for gen in range(2, 8):
+            for path in paths:
+                opened.insert([record(path, gen=gen)])
+                opened.delete([record(path, gen=gen - 1).id])
+        written.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = []
+    while not written.is_set():
+        seen.append({entry.path for entry in opened.catalog()})
+    writer.join()
+    assert seen
+    assert [found for found in seen if found != set(paths)] == []
+    assert {entry.gen for entry in opened.catalog()} == {7}
+
+
 @pytest.mark.slow
 def test_a_terminated_engine_closes_its_database_and_another_one_takes_over_at_once(opened: Store, data_dir: Path):
     opened.insert([record("a.md")])
@@ -175,6 +232,33 @@ def test_a_terminated_engine_closes_its_database_and_another_one_takes_over_at_o
     assert endpoints.read_endpoint(data_dir).pid != pid
     wal = [path for path in data_dir.rglob("wal/*") if path.stat().st_size > 5000]
     assert wal == []
+
+
+def test_an_engine_closes_its_database_where_the_disk_refuses_to_remove_its_files(opened: Store, data_dir: Path):
+    """The disk refuses through the interpreter's audit hook, as one that was made read-only for these files."""
+    code = f"""
+import errno, sys
+def refuse(event, arguments):
+    if event == "os.remove" and str(arguments[0]).endswith((".p", ".g", "{endpoints.ENDPOINT_FILE}")):
+        raise OSError(errno.EROFS, "Read-only file system")
+sys.addaudithook(refuse)
+from markdown_rag.store.daemon import main
+main()
+"""
+    data_dir.mkdir(parents=True)
+    log = data_dir.parent / "engine.log"
+    subprocess.run([sys.executable, "-c", code, str(data_dir), "--log", str(log)], check=True)
+    deadline = time.monotonic() + 30
+    while endpoints.read_endpoint(data_dir) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    opened.insert([record("a.md", number) for number in range(20)])
+    pid = endpoints.read_endpoint(data_dir).pid
+    os.kill(pid, signal.SIGTERM)
+    wait_until_gone(pid, 5)
+    assert endpoints.read_endpoint(data_dir).pid == pid, "the disk did refuse"
+    assert [path for path in data_dir.rglob("wal/*") if path.stat().st_size > 5000] == []
+    assert opened.count() == 20
 
 
 @pytest.mark.parametrize(

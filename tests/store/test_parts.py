@@ -28,9 +28,10 @@ from markdown_rag.store.base import record_id
 from markdown_rag.store.disk import disk_failure
 from markdown_rag.store.failures import TAKEN_AWAY, Kind, Symptoms, diagnose
 from markdown_rag.store.given import OF_TARGET
-from markdown_rag.store.milvus import Session, Target, target_of
+from markdown_rag.store.milvus import Session
 from markdown_rag.store.postings import Postings, best
 from markdown_rag.store.rwlock import ReadersFirstLock
+from markdown_rag.store.target import Target, target_of
 
 from .conftest import MODEL
 

@@ -190,6 +190,45 @@ def test_closing_a_store_ends_the_wait_for_its_server_at_once(tmp_path: Path) ->
         asking.join()
 
 
+def test_all_who_wait_for_a_connection_share_its_outcome_and_none_waits_for_the_others_in_turn(tmp_path: Path) -> None:
+    gate, failed = threading.Barrier(8), list[StoreError]()
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
+        given = StoreSettings(f"http://127.0.0.1:{silent.getsockname()[1]}", "", "t", 100, 2.0, tmp_path)
+        with connecting(given) as session:
+
+            def ask() -> None:
+                gate.wait()
+                outcome = session.attempt(lambda client, _: client)
+                failed.append(outcome.error)
+
+            askers = [threading.Thread(target=ask) for _ in range(8)]
+            for asker in askers:
+                asker.start()
+            for asker in askers:
+                asker.join()
+    assert len(failed) == 8
+    assert len({id(error.__cause__) for error in failed}) == 1, "of one connection that was made for all"
+
+
+def test_a_connection_that_gets_no_thread_is_an_error_of_ours_and_the_next_call_connects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system's refusal is injected where a thread is started."""
+    port = free_port()
+    server = milvus_like(port)
+    with connecting(settings(f"http://127.0.0.1:{port}", tmp_path)) as session:
+        with monkeypatch.context() as refusing:
+
+            def refuse(_: threading.Thread) -> None:
+                raise RuntimeError("can't start new thread")
+
+            refusing.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(StoreUnavailable, match="no thread"):
+                session.capabilities()
+        assert session.capabilities().version == "2.6.1"
+    server.stop(0).wait()
+
+
 @pytest.fixture
 def tls_port(tmp_path: Path) -> Iterator[int]:
     """A port that speaks TLS with a certificate nobody signed."""
