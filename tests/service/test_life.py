@@ -197,7 +197,7 @@ time.sleep(600)
 
 
 def test_on_a_system_without_proc_a_hung_service_is_shown_healed_and_stopped(
-    state_dir: Path, environ: Environ, monkeypatch: pytest.MonkeyPatch
+    environ: Environ, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner, "_PROC", Path("/nowhere"))  # as on macOS, in this process and in the one it looks at
     settings = load_settings(environ)
