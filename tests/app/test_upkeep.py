@@ -115,7 +115,6 @@ def test_a_folder_that_is_cleared_is_not_watched_until_it_is_indexed_again(
 def test_a_folder_that_is_cleared_stays_so_though_its_watch_looks_at_it_for_long(
     step: tuple[type, str],
     agent: Callable[..., App],
-    parts: Parts,
     store: HoldingStore,
     vault: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -131,11 +130,12 @@ def test_a_folder_that_is_cleared_stays_so_though_its_watch_looks_at_it_for_long
     monkeypatch.setattr(*step, held)
     write(vault, "a")
     app = agent(MARKDOWN_WORKSPACE=str(vault), MARKDOWN_WATCH="on")
-    last = indexed(app)["job_id"]
+    indexed(app)
     (watch,) = [thread for thread in threading.enumerate() if thread.name == f"watch {vault.name}"]
     write(vault, "b")
     assert looking.wait(60.0)
     assert app.clear(confirm=True)["cleared"]
+    last = app.status()["job_id"]
     go_on.set()
     watch.join(60.0)
     assert app.status()["job_id"] == last  # no job came after the clear
