@@ -122,7 +122,8 @@ def _boot_by_ps() -> str:
 
 
 def _by_ps(pid: int) -> tuple[str, str]:
-    command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
+    # Each column on its own: macOS takes all that follows a "=" for the heading.
+    command = ["ps", "-o", "stat=", "-o", "lstart=", "-p", str(pid)]
     try:
         told = subprocess.run(  # noqa: S603 - the path is ours, no shell
             command, capture_output=True, text=True, env=_PS_ENVIRONMENT, timeout=_PS_SECONDS, check=False
