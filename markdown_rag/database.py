@@ -35,6 +35,7 @@ class _Handle:
     file: tuple[int, int] | None
     thread: threading.Thread
     in_use: threading.RLock = field(default_factory=threading.RLock)
+    busy_ms: float = 1000 * BUSY_SECONDS
     closed: bool = False
 
     def close(self) -> None:
@@ -69,9 +70,12 @@ class Database:
             yield handle.connection
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, taken for writing from its start; rolled back on any exception."""
-        with self._handle("BEGIN IMMEDIATE") as handle:
+    def write(self, *, patient: bool = True) -> Iterator[sqlite3.Connection]:
+        """One transaction, taken for writing from its start; rolled back on any exception.
+
+        patient False: where another writes now, StateError at once; for what can as well be written another time.
+        """
+        with self._handle("BEGIN IMMEDIATE", 1000 * BUSY_SECONDS if patient else 0) as handle:
             try:
                 yield handle.connection
                 handle.connection.execute("COMMIT")
@@ -90,10 +94,13 @@ class Database:
                 handle.in_use.release()
 
     @contextlib.contextmanager
-    def _handle(self, first: str) -> Iterator[_Handle]:
+    def _handle(self, first: str, busy_ms: float = 1000 * BUSY_SECONDS) -> Iterator[_Handle]:
         """This thread's handle, in use, after a first statement; SQLite's errors come out as StateError."""
         handle = self._current()
         try:
+            if busy_ms != handle.busy_ms:
+                handle.connection.execute(f"PRAGMA busy_timeout = {busy_ms:.0f}")
+                handle.busy_ms = busy_ms
             handle.connection.execute(first)
             yield handle
         except sqlite3.Error as error:

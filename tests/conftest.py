@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -55,6 +56,22 @@ def state_dir(isolated: Path) -> Path:
     directory = isolated / "state"
     directory.mkdir()
     return directory
+
+
+@pytest.fixture
+def no_more_threads() -> Iterator[Callable[[], contextlib.AbstractContextManager[None]]]:
+    """While the context is open the system refuses this process every new thread: each asks for too large a stack."""
+
+    @contextlib.contextmanager
+    def refused() -> Iterator[None]:
+        usual = threading.stack_size(2**46)
+        try:
+            yield
+        finally:
+            threading.stack_size(usual)
+
+    yield refused
+    threading.stack_size(0)
 
 
 @pytest.fixture(scope="session")

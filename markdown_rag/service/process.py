@@ -12,12 +12,12 @@ import json
 import logging
 import os
 import signal
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
 from markdown_rag.errors import FastRagError
 from markdown_rag.jobs.owner import this_process
+from markdown_rag.precedence import take_short_turns
 from markdown_rag.processes.detaching import Reporter, RotatingLog, detach
 from markdown_rag.processes.starting import try_lock
 from markdown_rag.service.identity import Identity
@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     reporter = Reporter(options.ready_fd)
     reporter.say(pid=os.getpid())
-    sys.setswitchinterval(0.001)  # answers are Python: a shorter slice keeps the loop from waiting for a search
+    take_short_turns()  # answers are Python too: the loop does not wait for a search
     logging.basicConfig(level=logging.INFO, handlers=[RotatingLog(options.log)])
     # Not before the launcher has its answer that this process exists: it takes half a second.
     from markdown_rag.service.serving import Service  # noqa: PLC0415

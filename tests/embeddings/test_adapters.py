@@ -318,6 +318,13 @@ def test_a_model_that_voyages_library_would_download_is_refused(stub: StubServer
         ({"retry-after": "-4"}, 0.0),
         ({"retry-after": "soon"}, None),
         ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after-ms": "soon", "retry-after": "9"}, 9.0),
+        ({"retry-after-ms": "soon"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "1e400"}, None),
+        ({"retry-after-ms": "-inf", "retry-after": "9"}, 9.0),
+        ({"retry-after": "Fri, 01 Jan 99999999999999999999 00:00:00 GMT"}, None),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -318,3 +319,39 @@ def test_a_pause_between_batches_is_kept(make: Make) -> None:
     started = clock.monotonic()
     documents(b)
     assert 9 <= clock.monotonic() - started < 13
+
+
+def test_threads_that_the_system_refuses_cost_time_and_no_place_at_the_provider(
+    stub: StubServer, make: Make, no_more_threads
+) -> None:
+    asking = batcher(make())
+    documents(asking)  # the provider works, so that failures could be laid to the texts
+    for role in (Role.DOCUMENT, Role.QUERY):
+        with no_more_threads(), pytest.raises(EmbeddingUnavailable, match="thread"):
+            asking.embed(TEXTS, role, StopSignal())
+    assert asking.join(0.0)
+    vectors = documents(asking)
+    assert all(same(vector, stub, text) for vector, text in zip(vectors, TEXTS, strict=True))
+    assert asking.join(10.0)
+
+
+def test_a_thread_that_is_refused_for_a_moment_costs_no_text(stub: StubServer, make: Make, no_more_threads) -> None:
+    refused = ExitStack()
+    refused.enter_context(no_more_threads())
+    waits = 0
+
+    class Passing(ManualClock):
+        """Threads are there again when the run has waited a few times."""
+
+        def wait(self, event: threading.Event, seconds: float) -> bool:
+            nonlocal waits
+            waits += 1
+            if waits == 8:
+                refused.close()
+            return super().wait(event, seconds)
+
+    with refused:
+        asking = Batcher(make(), BatchPolicy(items=5, concurrent=4), Passing())
+        vectors = documents(asking)
+    assert all(same(vector, stub, text) for vector, text in zip(vectors, TEXTS, strict=True))
+    assert asking.join(10.0)

@@ -98,3 +98,9 @@ def test_few_files_start_no_process(files: int) -> None:
             made.put("a.md", b"# One\n\nWords.\n")
             made.take()
         assert psutil.Process().children() == []
+
+
+def test_where_no_thread_can_watch_it_there_is_no_process_and_the_run_chunks_itself(no_more_threads) -> None:
+    with no_more_threads(), closing(Chunker(POLICY, here=0)) as made:
+        assert documents(made) == expected()
+        assert psutil.Process().children() == []

@@ -484,3 +484,72 @@ def test_the_ledger_of_a_state_directory_holds_the_jobs_of_a_closed_queue(opened
     assert status.as_dict()["params"] == {"directory": "a"}
     assert status.as_dict()["result"] == {"scope": "a"}
     again.close()
+
+
+def test_a_job_that_gets_no_thread_fails_resumable_and_the_next_one_runs(opened: Open, ask, no_more_threads) -> None:
+    jobs = opened(lambda *_: {})
+    ended(jobs, jobs.submit(ask("first")).job.id)  # from here on there is a pulse
+    with no_more_threads():
+        refused = ended(jobs, jobs.submit(ask("a")).job.id)
+    assert refused.status is Status.FAILED
+    assert refused.resumable
+    assert "thread" in refused.error
+    assert not jobs.active()
+    assert ended(jobs, jobs.submit(ask("a")).job.id).status is Status.SUCCEEDED
+
+
+def test_a_request_is_refused_with_the_reason_where_no_thread_could_look_after_it(
+    opened: Open, ask, no_more_threads
+) -> None:
+    jobs = opened(lambda *_: {})
+    with no_more_threads(), pytest.raises(JobError, match="thread"):
+        jobs.submit(ask())
+    assert jobs.status() is None
+    assert ended(jobs, jobs.submit(ask()).job.id).status is Status.SUCCEEDED
+
+
+class Unforeseen(Ledger):
+    """A ledger in which something fails that nobody foresaw."""
+
+    broken = ""
+
+    def claim(self, owner: Owner, limit: int, now: float) -> list[Job]:
+        if self.broken == "before":
+            raise MemoryError("no memory")
+        claimed = super().claim(owner, limit, now)
+        if claimed and self.broken == "after":
+            self.broken = ""
+            raise MemoryError("no memory")
+        return claimed
+
+
+@pytest.fixture
+def unforeseen(tmp_path: Path) -> Iterator[Unforeseen]:
+    ledger = Unforeseen(Database(tmp_path / FILE_NAME, MIGRATIONS))
+    yield ledger
+    ledger.close()
+
+
+def test_an_unforeseen_fault_of_a_pulse_is_told_and_jobs_run_when_it_has_passed(
+    opened: Open, ask, unforeseen: Unforeseen
+) -> None:
+    unforeseen.broken = "before"
+    jobs = opened(lambda *_: {}, over=unforeseen)
+    job_id = jobs.submit(ask()).job.id
+    deadline = time.monotonic() + BOUND
+    while (note := jobs.status(job_id).as_dict()["note"]) != "no memory":
+        assert time.monotonic() < deadline, note
+    unforeseen.broken = ""
+    assert ended(jobs, job_id).status is Status.SUCCEEDED
+    jobs.close()
+
+
+def test_a_job_that_was_claimed_and_never_began_has_failed_and_can_be_resumed(
+    opened: Open, ask, unforeseen: Unforeseen
+) -> None:
+    unforeseen.broken = "after"
+    jobs = opened(lambda *_: {}, over=unforeseen)
+    lost = ended(jobs, jobs.submit(ask()).job.id)
+    assert (lost.status, lost.resumable) == (Status.FAILED, True)
+    assert ended(jobs, jobs.submit(ask()).job.id).status is Status.SUCCEEDED
+    jobs.close()

@@ -15,8 +15,10 @@ import pytest
 
 from markdown_rag.errors import SettingsError
 from markdown_rag.facade import Facade, IndexCall, SearchCall
+from markdown_rag.jobs import owner
 from markdown_rag.jobs.owner import this_process
-from markdown_rag.service import control
+from markdown_rag.service import control, launcher
+from markdown_rag.service.identity import identify
 from markdown_rag.service.shared import Shared
 from markdown_rag.service.wire import Agent
 from markdown_rag.settings import load_settings
@@ -179,6 +181,44 @@ def test_status_stop_and_logs_say_what_runs_and_end_it(agent: Opener, state_dir:
     assert control.stop(settings) == 1
     assert services_of(state_dir) == []
     assert "leaving" in control.logs(settings)
+
+
+HOLDER = """
+import pathlib, sys, time
+from markdown_rag.jobs import owner
+from markdown_rag.service.identity import Identity
+from markdown_rag.service.process import _take_life
+owner._PROC = pathlib.Path("/nowhere")
+folder, fingerprint, version = sys.argv[1:]
+assert _take_life(Identity(pathlib.Path(folder), fingerprint, version))
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def test_on_a_system_without_proc_a_hung_service_is_shown_healed_and_stopped(
+    environ: Environ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, "_PROC", Path("/nowhere"))  # as on macOS, in this process and in the one it looks at
+    settings = load_settings(environ)
+    identity = identify(settings)
+    command = [sys.executable, "-c", HOLDER, str(identity.folder), identity.fingerprint, identity.version]
+
+    def hold() -> subprocess.Popen[str]:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        return process
+
+    assert control.stop(settings) == 0
+    with hold() as held:
+        assert [(shown["pid"], shown["answers"]) for shown in control.status(settings)] == [(held.pid, False)]
+        assert launcher.kill(identity)
+    assert control.status(settings) == []
+    assert not launcher.kill(identity)
+    with hold():
+        assert control.stop(settings) == 1
+    assert control.status(settings) == []
 
 
 @pytest.mark.slow
