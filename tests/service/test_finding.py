@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from markdown_rag.errors import StartError
 from markdown_rag.facade import SearchCall
 from markdown_rag.processes.endpoint import Connection, Endpoint, find, greeting, read_endpoint, write_endpoint
 from markdown_rag.processes.findable import Findable
+from markdown_rag.processes.sockets import remove_stale
 from markdown_rag.service import launcher, siblings
 from markdown_rag.service.identity import Identity, identify, service_environment
 from markdown_rag.settings import load_settings
@@ -252,6 +254,21 @@ def test_the_loopback_interface_serves_where_sockets_cannot(connect: Callable[..
     connection = connect(loopback=True)
     assert connection.endpoint.address.startswith("tcp:127.0.0.1:")
     assert siblings.about(connection.endpoint)["pid"] == connection.endpoint.pid
+
+
+def test_sockets_that_killed_processes_left_are_taken_away_and_no_living_one() -> None:
+    with tempfile.TemporaryDirectory(prefix="sockets-", dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as living:
+        left, young, used, note = (Path(folder) / name for name in ("a-1.p", "b-2.p", "c-3.p", "d-4.p"))
+        for path in (left, young):
+            with socket.socket(socket.AF_UNIX) as dead:
+                dead.bind(str(path))
+        living.bind(str(used))
+        living.listen()
+        note.touch()
+        for path in (left, used, note):
+            os.utime(path, (1, 1))
+        remove_stale(Path(folder) / "e")
+        assert sorted(Path(folder).iterdir()) == [young, used, note]
 
 
 def test_a_state_directory_too_deep_for_a_socket_is_no_obstacle(tmp_path: Path) -> None:
