@@ -12,7 +12,9 @@ import os
 import socket
 import stat
 import tempfile
+import time
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 _PATH_BYTES = 100  # of the 107 (Linux) or 103 (macOS) that a socket's path may have
