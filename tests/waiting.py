@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 SECONDS = 30.0
 _LOOK_SECONDS = 0.02
@@ -43,13 +43,22 @@ def joined(*threads: threading.Thread, seconds: float = SECONDS) -> None:
 
 
 @contextlib.contextmanager
-def bounded(process: subprocess.Popen[str], seconds: float = SECONDS) -> Iterator[None]:
-    """Kill a process that keeps us waiting for its words: a read that would last for ever ends with its output."""
-    killer = threading.Timer(seconds, process.kill)
+def bounded(process: subprocess.Popen[Any], seconds: float = 2 * SECONDS) -> Iterator[Callable[[], bool]]:
+    """Kill a process that keeps us waiting for its words: a read that would last for ever ends with its output.
+
+    What is yielded tells whether there was no need to.
+    """
+    late = threading.Event()
+
+    def kill() -> None:
+        late.set()
+        process.kill()
+
+    killer = threading.Timer(seconds, kill)
     killer.daemon = True
     killer.start()
     try:
-        yield
+        yield lambda: not late.is_set()
     finally:
         killer.cancel()
         killer.join()

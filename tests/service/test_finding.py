@@ -24,6 +24,7 @@ from markdown_rag.service import launcher, siblings
 from markdown_rag.service.identity import Identity, identify, service_environment
 from markdown_rag.settings import load_settings
 from tests.service.conftest import BOUND, Environ, Opener, end_services, environ_for, only_service, services_of
+from tests.waiting import bounded, joined, remove
 
 PYTHON = sys.executable
 
@@ -58,8 +59,7 @@ def test_all_who_come_at_once_get_the_same_one(connect: Callable[..., Connection
     threads = [threading.Thread(target=come) for _ in range(8)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    joined(*threads, seconds=2 * BOUND)
     assert len(pids) == 8
     assert set(pids) == {only_service(state_dir)}
 
@@ -86,7 +86,11 @@ def test_processes_that_come_at_once_get_the_same_one(environ: Environ, state_di
         assert agent.stdin
         agent.stdin.write("\n")
         agent.stdin.flush()
-    pids = {int(agent.stdout.readline()) for agent in agents if agent.stdout}
+    pids = set()
+    for agent in agents:
+        assert agent.stdout
+        with bounded(agent):
+            pids.add(int(agent.stdout.readline()))
     assert pids == {only_service(state_dir)}
     for agent in agents:
         agent.communicate("\n", timeout=60)
@@ -141,7 +145,7 @@ def test_who_answers_with_another_greeting_is_not_taken_for_the_service(
         here = f"tcp:127.0.0.1:{liar.getsockname()[1]}"
         write_endpoint(identity.endpoint, replace(lying(identity), presence=here, address=here))
         assert connect().endpoint.pid != os.getpid()
-        thread.join()
+        joined(thread)
 
 
 @pytest.mark.slow
@@ -176,7 +180,7 @@ def test_a_living_service_whose_endpoint_file_was_damaged_is_found_again(
 def test_a_service_whose_state_directory_was_removed_ends(connect: Callable[..., Connection], state_dir: Path) -> None:
     connect()
     (service,) = services_of(state_dir)
-    shutil.rmtree(state_dir)
+    remove(state_dir)
     service.wait(BOUND)
 
 
