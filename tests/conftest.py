@@ -27,6 +27,7 @@ settings.register_profile(
 settings.load_profile("project")
 
 BUDGET_VARIABLE = "MARKDOWN_RAG_TEST_SECONDS"  # after so many seconds slow and server tests are skipped, and say so
+LEAVING_SECONDS = 30.0  # engines and services leave some seconds after their last client
 _STARTED = time.monotonic()
 SHARED_VARIABLE = "MARKDOWN_RAG_TEST_SHARED"
 
@@ -122,7 +123,12 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     base: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
     mark = os.environ[leftovers.MARK]
     try:
-        eventually(lambda: leftovers.left_over(base, mark), lambda left: not left, what="left running after the tests")
+        eventually(
+            lambda: leftovers.left_over(base, mark),
+            lambda left: not left,
+            seconds=LEAVING_SECONDS,
+            what="left running after the tests",
+        )
     except AssertionError as error:
         print(f"\n{error}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -53,7 +53,7 @@ say("ready")
 sys.stdin.readline()
 job = queue.submit(IndexRequest(Scope(Workspace("notes", state / "notes"), path))).job
 say(job.id)
-say(queue.wait(job.id, 60.0).job.status)
+say(queue.wait(job.id, 300.0).job.status)
 sys.stdin.readline()
 queue.close()
 ledger.close()
