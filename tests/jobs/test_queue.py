@@ -20,7 +20,7 @@ from markdown_rag.jobs.owner import Owner
 from markdown_rag.jobs.queue import JobQueue
 from tests.waiting import eventually
 
-BOUND = 20.0  # seconds after which a test gives up; none waits for it
+BOUND = 60.0  # seconds after which a test gives up; none waits for it
 
 
 class Work:
