@@ -92,6 +92,19 @@ def only_service(state: Path) -> int:
     return found.pid
 
 
+def hang(pid: int) -> None:
+    """Stop a process, and wait until each of its threads has stopped: one that runs may still answer."""
+    process = psutil.Process(pid)
+    process.suspend()
+    eventually(process.status, lambda status: status == psutil.STATUS_STOPPED)
+    tasks = Path(f"/proc/{pid}/task")
+    if tasks.exists():
+        eventually(
+            lambda: {path.read_text().rpartition(")")[2].split()[0] for path in tasks.glob("*/stat")},
+            lambda states: states == {"T"},
+        )
+
+
 def only_engine(state: Path) -> psutil.Process:
     """The one engine of a state directory, once those that came too late have left."""
     (found,) = eventually(lambda: engines_of(state), lambda living: len(living) == 1, seconds=BOUND)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from markdown_rag.processes.endpoint import Connection, Endpoint, find, greeting
 from markdown_rag.service import launcher, siblings
 from markdown_rag.service.identity import Identity, identify, service_environment
 from markdown_rag.settings import load_settings
-from tests.service.conftest import BOUND, Environ, Opener, end_services, environ_for, only_service, services_of
+from tests.service.conftest import BOUND, Environ, Opener, end_services, environ_for, hang, only_service, services_of
 from tests.waiting import bounded, joined, remove
 
 PYTHON = sys.executable
@@ -153,7 +152,7 @@ def test_a_service_that_hangs_is_ended_and_another_takes_its_place(
     connect: Callable[..., Connection], state_dir: Path
 ) -> None:
     hanging = connect().endpoint.pid
-    os.kill(hanging, signal.SIGSTOP)
+    hang(hanging)
     fresh = connect(hang_seconds=0.5).endpoint.pid
     assert only_service(state_dir) == fresh != hanging
 

@@ -27,6 +27,7 @@ from tests.service.conftest import (
     end_services,
     engines_of,
     finish,
+    hang,
     indexed,
     lives,
     many_notes,
@@ -181,7 +182,7 @@ def test_status_stop_and_logs_say_what_runs_and_end_it(agent: Opener, state_dir:
 def test_a_service_that_hangs_is_shown_and_stopped(agent: Opener, state_dir: Path, environ: Environ) -> None:
     agent().status()
     (service,) = services_of(state_dir)
-    service.suspend()
+    hang(service.pid)
     settings = load_settings(environ)
     assert [shown["answers"] for shown in control.status(settings)] == [False]
     assert control.stop(settings) == 1
