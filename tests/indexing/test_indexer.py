@@ -20,6 +20,7 @@ from markdown_rag.indexing.report import Phase, Progress
 from markdown_rag.indexing.survey import survey
 from markdown_rag.markdown.chunking import ChunkPolicy
 from markdown_rag.store.base import Where
+from tests.waiting import eventually, joined
 
 from .parts import Bench
 from .reference import ReferenceIndex, stored
@@ -386,7 +387,7 @@ def test_a_stop_is_seen_while_the_provider_hangs(bench: Bench) -> None:
 
     def hang(_: Sequence[str]) -> None:
         asked.set()
-        release.wait(60)
+        release.wait(300)
 
     bench.embedder.before = hang
     outcome: list[BaseException] = []
@@ -400,10 +401,9 @@ def test_a_stop_is_seen_while_the_provider_hangs(bench: Bench) -> None:
     runner = threading.Thread(target=index)
     runner.start()
     assert asked.wait(30)
-    assert progress.note == "waiting for the embedding provider"
+    eventually(lambda: progress.note, lambda note: note == "waiting for the embedding provider")
     stop.stop()
-    runner.join(30)
-    assert not runner.is_alive()
+    joined(runner)
     assert len(outcome) == 1
     release.set()
 

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from markdown_rag.jobs import owner as owners
 from markdown_rag.jobs.owner import Owner, Presence, presence, this_process
+from tests.waiting import bounded, eventually
 
 TELL = """
 import pathlib, sys
@@ -45,7 +47,8 @@ def child(told_by: str) -> Iterator[subprocess.Popen[str]]:
 
 def owner_of(process: subprocess.Popen[str]) -> Owner:
     assert process.stdout is not None
-    pid, _, started = process.stdout.readline().strip().partition(" ")
+    with bounded(process):
+        pid, _, started = process.stdout.readline().strip().partition(" ")
     return replace(this_process(), pid=int(pid), started=started)
 
 
@@ -67,10 +70,7 @@ def test_a_zombie_is_gone(child: subprocess.Popen[str]) -> None:
     child.kill()
     assert child.stdout is not None
     child.stdout.read()  # its end of the pipe closes with it; until wait() it stays a zombie
-    state = ""
-    while state != "Z":
-        with open(f"/proc/{child.pid}/stat", encoding="utf-8") as file:
-            state = file.read().rpartition(")")[2].split()[0]
+    eventually(lambda: psutil.Process(child.pid).status(), lambda state: state == psutil.STATUS_ZOMBIE)
     assert presence(owner) is Presence.GONE
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import cast
 
@@ -20,6 +20,7 @@ from markdown_rag.processes.endpoint import Connection, Endpoint
 from markdown_rag.service import wire
 from markdown_rag.service.client import ATTEMPTS, ServiceClient
 from markdown_rag.service.host import Host
+from tests.waiting import SECONDS, joined
 
 
 class Scripted:
@@ -28,6 +29,7 @@ class Scripted:
     def __init__(self, *answers: bytes | None) -> None:
         self.requests: list[bytes] = []
         self._answers = list(answers)
+        self._closed = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._pairs: list[socket.socket] = []
         self._thread = threading.Thread(target=self._serve)
@@ -41,16 +43,29 @@ class Scripted:
 
     def _serve(self) -> None:
         for answer in self._answers:
-            connection, _ = self._listener.accept()
+            connection = self._accept()
+            if connection is None:
+                return
             with closing(connection):
                 self.requests.append(_read_request(connection))
                 if answer is not None:
                     head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(answer)
                     connection.sendall(head + answer)
 
+    def _accept(self) -> socket.socket | None:
+        """The next connection, None once there will be no more: closing a listener wakes nobody."""
+        self._listener.settimeout(0.05)
+        while not self._closed.is_set():
+            with suppress(TimeoutError):
+                connection, _ = self._listener.accept()
+                connection.settimeout(SECONDS)
+                return connection
+        return None
+
     def close(self) -> None:
+        self._closed.set()
+        joined(self._thread, seconds=2 * SECONDS)
         self._listener.close()
-        self._thread.join()
         for end in self._pairs:
             end.close()
 
@@ -58,13 +73,19 @@ class Scripted:
 def _read_request(connection: socket.socket) -> bytes:
     heard = b""
     while b"\r\n\r\n" not in heard:
-        heard += connection.recv(65_536)
+        heard += _part(connection)
     head, _, body = heard.partition(b"\r\n\r\n")
     lengths = [int(h.split(b":")[1]) for h in head.split(b"\r\n") if h.lower().startswith(b"content-length")]
     length = sum(lengths)
     while len(body) < length:
-        body += connection.recv(65_536)
+        body += _part(connection)
     return body
+
+
+def _part(connection: socket.socket) -> bytes:
+    part = connection.recv(65_536)
+    assert part, "it hung up in the middle of its request"
+    return part
 
 
 def client_of(service: Scripted) -> Facade:
@@ -222,7 +243,7 @@ def test_closing_does_not_wait_for_a_service_that_is_being_started(scripted: lis
 
     def find() -> Connection:
         looking.set()
-        found.wait()
+        assert found.wait(SECONDS)
         links.append(scripted[0].find())
         return links[0]
 
@@ -239,11 +260,11 @@ def test_closing_does_not_wait_for_a_service_that_is_being_started(scripted: lis
 
     caller = threading.Thread(target=ask)
     caller.start()
-    looking.wait()
+    assert looking.wait(SECONDS)
     client.close()
     assert caller.is_alive(), "closed while the service was still being started"
     found.set()
-    caller.join()
+    joined(caller)
     assert "closed" in str(refused[0])
     assert not links[0].alive, "nobody holds the service that was found too late"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -29,7 +28,8 @@ from markdown_rag.processes.sockets import remove_stale
 from markdown_rag.service import launcher, siblings
 from markdown_rag.service.identity import Identity, identify, service_environment
 from markdown_rag.settings import load_settings
-from tests.service.conftest import BOUND, Environ, Opener, end_services, environ_for, only_service, services_of
+from tests.service.conftest import BOUND, Environ, Opener, end_services, environ_for, hang, only_service, services_of
+from tests.waiting import bounded, joined, remove
 
 PYTHON = sys.executable
 # A disk that was made read-only under a process, told by the interpreter's own audit hook.
@@ -72,8 +72,7 @@ def test_all_who_come_at_once_get_the_same_one(connect: Callable[..., Connection
     threads = [threading.Thread(target=come) for _ in range(8)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    joined(*threads, seconds=2 * BOUND)
     assert len(pids) == 8
     assert set(pids) == {only_service(state_dir)}
 
@@ -100,7 +99,11 @@ def test_processes_that_come_at_once_get_the_same_one(environ: Environ, state_di
         assert agent.stdin
         agent.stdin.write("\n")
         agent.stdin.flush()
-    pids = {int(agent.stdout.readline()) for agent in agents if agent.stdout}
+    pids = set()
+    for agent in agents:
+        assert agent.stdout
+        with bounded(agent):
+            pids.add(int(agent.stdout.readline()))
     assert pids == {only_service(state_dir)}
     for agent in agents:
         agent.communicate("\n", timeout=60)
@@ -159,7 +162,7 @@ def test_who_answers_with_another_greeting_is_not_taken_for_the_service(
         here = f"tcp:127.0.0.1:{liar.getsockname()[1]}"
         write_endpoint(identity.endpoint, replace(lying(identity), presence=here, address=here))
         assert connect().endpoint.pid != os.getpid()
-        thread.join()
+        joined(thread)
 
 
 @pytest.mark.slow
@@ -167,7 +170,7 @@ def test_a_service_that_hangs_is_ended_and_another_takes_its_place(
     connect: Callable[..., Connection], state_dir: Path
 ) -> None:
     hanging = connect().endpoint.pid
-    os.kill(hanging, signal.SIGSTOP)
+    hang(hanging)
     fresh = connect(hang_seconds=0.5).endpoint.pid
     assert only_service(state_dir) == fresh != hanging
 
@@ -194,7 +197,7 @@ def test_a_living_service_whose_endpoint_file_was_damaged_is_found_again(
 def test_a_service_whose_state_directory_was_removed_ends(connect: Callable[..., Connection], state_dir: Path) -> None:
     connect()
     (service,) = services_of(state_dir)
-    shutil.rmtree(state_dir)
+    remove(state_dir)
     service.wait(BOUND)
 
 

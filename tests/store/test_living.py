@@ -182,14 +182,15 @@ def test_reads_go_on_while_a_merge_holds_the_librarys_lock(opened: Opened):
     def hold() -> None:
         with opened.collection._maintenance_lock:
             held.set()
-            done.wait(10)
+            done.wait(60)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    held.wait(10)
     try:
+        assert held.wait(30)
         opened.collection.insert([row_of(20, 0)])
         assert len(opened.collection.query(output_fields=["id"])) == 11
+        assert holder.is_alive()
     finally:
         done.set()
         holder.join()
