@@ -66,7 +66,7 @@ class App:
         )
 
     def index(self, call: IndexCall) -> Json:
-        """Accept an index job, or join one; only the ledger is touched, so it answers at once."""
+        """Accept an index job, or join one. Of the disk only the folder it names is looked at, and the ledger."""
         target = self._target(call)
         self._attendant.watch(target.scope.workspace)
         submission = self._parts.queue.submit(self._request(target.scope, call), call.request_id)

@@ -95,8 +95,8 @@ def hit_answer(hit: Hit, *, explain: bool = False) -> Json:
         "moved_from": was,
         "score": round(hit.score, 3),
         "freshness": hit.freshness.value,
-        "tags": list(hit.tags),
-        "aliases": list(hit.aliases),
+        **some("tags", hit.tags),
+        **some("aliases", hit.aliases),
         "uri": document_uri(hit.workspace, hit.path),
         "text": hit.excerpt,
         "same_in": list(hit.same_in[:NAMES]),
@@ -134,7 +134,7 @@ def required_answer(required: Required, root: Path | None) -> Json:
         "lines": f"{answer.start_line}-{answer.end_line}",
         "score": 0.0,
         "freshness": answer.freshness.value,
-        "tags": list(entry.tags),
+        **some("tags", entry.tags),
         "uri": document_uri(entry.workspace, entry.path),
         "text": answer.text,
         "added": "requires",
@@ -189,7 +189,7 @@ def read_answer(answer: ReadAnswer, root: Path | None, tokens: Callable[[str], i
         "freshness": answer.freshness.value,
         "stale": answer.stale,
         "source": answer.source,
-        "tags": list(entry.tags),
+        **some("tags", entry.tags),
         "uri": document_uri(entry.workspace, entry.path),
         "text": proof.text if proof else answer.text,
         "tokens": tokens(answer.text),
@@ -207,6 +207,11 @@ def read_answer(answer: ReadAnswer, root: Path | None, tokens: Callable[[str], i
             "rest, or ask for lines or a heading of the outline."
         )
     return without_blanks({**shown, "note": " ".join(notes)}, keep=("text",))
+
+
+def some(name: str, values: Sequence[str]) -> Json:
+    """Names that a document gives, of which it may have hundreds: the first, and how many there are if more."""
+    return {name: list(values[:NAMES]), f"all_{name}": len(values) if len(values) > NAMES else ""}
 
 
 def without_blanks(shown: Json, keep: Sequence[str] = ()) -> Json:

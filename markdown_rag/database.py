@@ -19,6 +19,7 @@ from markdown_rag.errors import StateError
 from markdown_rag.paths import make_private
 
 BUSY_SECONDS = 15.0
+_BUSY_PAUSE_S = 0.02  # between two tries where SQLite itself does not wait
 _CLOSE_SECONDS = 1.0
 _DAMAGE = ("not a database", "malformed", "disk image", "file is encrypted")
 
@@ -34,6 +35,7 @@ class _Handle:
     file: tuple[int, int] | None
     thread: threading.Thread
     in_use: threading.RLock = field(default_factory=threading.RLock)
+    busy_ms: float = 1000 * BUSY_SECONDS
     closed: bool = False
 
     def close(self) -> None:
@@ -68,9 +70,12 @@ class Database:
             yield handle.connection
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, taken for writing from its start; rolled back on any exception."""
-        with self._handle("BEGIN IMMEDIATE") as handle:
+    def write(self, *, patient: bool = True) -> Iterator[sqlite3.Connection]:
+        """One transaction, taken for writing from its start; rolled back on any exception.
+
+        patient False: where another writes now, StateError at once; for what can as well be written another time.
+        """
+        with self._handle("BEGIN IMMEDIATE", 1000 * BUSY_SECONDS if patient else 0) as handle:
             try:
                 yield handle.connection
                 handle.connection.execute("COMMIT")
@@ -89,10 +94,13 @@ class Database:
                 handle.in_use.release()
 
     @contextlib.contextmanager
-    def _handle(self, first: str) -> Iterator[_Handle]:
+    def _handle(self, first: str, busy_ms: float = 1000 * BUSY_SECONDS) -> Iterator[_Handle]:
         """This thread's handle, in use, after a first statement; SQLite's errors come out as StateError."""
         handle = self._current()
         try:
+            if busy_ms != handle.busy_ms:
+                handle.connection.execute(f"PRAGMA busy_timeout = {busy_ms:.0f}")
+                handle.busy_ms = busy_ms
             handle.connection.execute(first)
             yield handle
         except sqlite3.Error as error:
@@ -141,7 +149,7 @@ class Database:
         handle = _Handle(connection, None, threading.current_thread())
         handle.in_use.acquire()
         try:
-            connection.execute("PRAGMA journal_mode=WAL")
+            _write_ahead(connection)
             connection.execute("PRAGMA synchronous=NORMAL")
             self._migrate(connection)
         except BaseException:
@@ -208,6 +216,20 @@ class Database:
             f"The state file {self.path} cannot be used: {error}.",
             "Check that its folder exists, is writable and not full, or point MARKDOWN_RAG_CACHE_DIR elsewhere.",
         )
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Switch to WAL, which is kept in the file. SQLite does not wait where another process does so first."""
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(_BUSY_PAUSE_S)
+        else:
+            return
 
 
 def _is_damage(error: Exception) -> bool:

@@ -94,7 +94,13 @@ def _existing(scope: Scope) -> Scope:
 @dataclass(slots=True)
 class _Entry:
     watch: Watch
+    look: _Look
     wanted_by: set[Owner]
+
+    def close(self) -> None:
+        """End it; from here on it asks for no run, even where a look goes on for longer than anybody waits."""
+        self.look.end()
+        self.watch.close()
 
 
 class Watches:
@@ -128,7 +134,7 @@ class Watches:
             watch = Watch(
                 workspace.root, look, lambda: self._wanted(owners), self._parts.clock, dot_folders=_dot_folders(policy)
             )
-            self._entries[key] = _Entry(watch, owners)
+            self._entries[key] = _Entry(watch, look, owners)
 
     def _wanted(self, owners: set[Owner]) -> bool:
         with self._lock:
@@ -140,20 +146,23 @@ class Watches:
             return [entry.watch.state for entry in self._entries.values() if not entry.watch.over]
 
     def forget(self, workspace_id: str) -> None:
-        """End those of a workspace that is cleared: it would be indexed again at once."""
+        """End those of a workspace that is cleared: it would be indexed again at once.
+
+        What they asked for until then is in the queue, and after it they ask for nothing.
+        """
         with self._lock:
             self._cleared.add(workspace_id)
             keys = [key for key in self._entries if key[0].id == workspace_id]
             entries = [self._entries.pop(key) for key in keys]
         for entry in entries:
-            entry.watch.close()
+            entry.close()
 
     def close(self) -> None:
         """End them all."""
         with self._lock:
             entries, self._entries, self._closed = list(self._entries.values()), {}, True
         for entry in entries:
-            entry.watch.close()
+            entry.close()
 
 
 def _dot_folders(policy: str) -> frozenset[str]:
@@ -164,7 +173,10 @@ def _dot_folders(policy: str) -> frozenset[str]:
 
 
 class _Look:
-    """What a watch does when something may have changed: look, and ask for a run unless the same was just tried."""
+    """What a watch does when something may have changed: look, and ask for a run unless the same was just tried.
+
+    Called by one thread, ended by any.
+    """
 
     def __init__(self, parts: Parts, workspace: Workspace, policy: str, *, locked: bool) -> None:
         self._parts = parts
@@ -173,17 +185,35 @@ class _Look:
         self._locked = locked
         self._tried: tuple[str, ...] = ()
         self._tried_at = 0.0
+        self._stop = StopSignal()
+        self._submitting = threading.Lock()  # held from "still watched" until the job is in the queue
+
+    def end(self) -> None:
+        """Stop looking, and ask for nothing any more."""
+        with self._submitting:
+            self._stop.stop("The folder is watched no more.")
 
     def __call__(self, folder: str) -> None:
-        if not self._locked and not self._parts.workspaces.knows(self._workspace.id):
-            return  # its first job has not begun, or was cancelled before it stored anything
+        if not self._locked and not self._is_indexed():
+            return  # its first job has stored nothing yet, or was cancelled before it did
         scope = _existing(Scope(self._workspace, folder))
-        found = _differences(self._parts, scope, self._policy, StopSignal())
+        try:
+            found = _differences(self._parts, scope, self._policy, self._stop)
+        except Cancelled:
+            return
         now = self._parts.clock.monotonic()
         if not found or (found == self._tried and now - self._tried_at < AGAIN_SECONDS):
             return
         self._tried, self._tried_at = found, now
-        _submit(self._parts, scope, self._policy, f"watching {self._workspace.root}")
+        with self._submitting:
+            if not self._stop.stopped:
+                _submit(self._parts, scope, self._policy, f"watching {self._workspace.root}")
+
+    def _is_indexed(self) -> bool:
+        workspace = self._workspace.id
+        if workspace in self._parts.workspaces.complete():
+            return True
+        return bool(self._parts.reading.catalog.snapshot((workspace,)).files)
 
 
 class Attendant:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markdown_rag.citing import NAMES, under_way, without_blanks
+from markdown_rag.citing import NAMES, some, under_way, without_blanks
 from markdown_rag.clock import iso
 from markdown_rag.facade import Json
 from markdown_rag.jobs.job import Job
@@ -97,8 +97,8 @@ def _document(entry: FileEntry, root: Path | None) -> Json:
     shown = {
         "path": entry.path,
         "title": entry.title,
-        "tags": list(entry.tags),
-        "aliases": list(entry.aliases),
+        **some("tags", entry.tags),
+        **some("aliases", entry.aliases),
         "chunks": entry.chunk_count,
         "freshness": "deleted" if is_gone else "",
         "changed": changed,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from markdown_rag.absent import explained
 from markdown_rag.budget import bounded, budget, clamped, noted, said
-from markdown_rag.citing import added_answers, broken_link, links_answer, marked, read_answer, search_answer
+from markdown_rag.citing import NAMES, added_answers, broken_link, links_answer, marked, read_answer, search_answer
 from markdown_rag.errors import InputError, NotFound
 from markdown_rag.facade import Json, LinksCall, ListCall, ReadCall, SearchCall
 from markdown_rag.freshening import concerns
@@ -244,7 +244,7 @@ class Questions:
             recursive=call.recursive or filtered,
             after=call.after,
             limit=limit,
-            fits=room(tokens),
+            fits=room(tokens, NAMES),
         )
         is_start = not (asked.everything.scope or call.after) and asked.selection.is_empty
         skipped = self._parts.workspaces.skipped(workspace)

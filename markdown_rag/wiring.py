@@ -8,7 +8,7 @@ that an error kept from being built are tried again at the next request.
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -31,6 +31,7 @@ from markdown_rag.policies import (
     store_place,
     store_settings,
 )
+from markdown_rag.precedence import take_short_turns
 from markdown_rag.reading import Reading, Unreachable, open_embeddings
 from markdown_rag.settings import Settings
 from markdown_rag.workspaces import MIGRATIONS, WorkspaceRegistry
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from markdown_rag.store.opening import StoreSettings
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 # How much of a stored vector is its document's, by model; others get theirs when measured.
 DOCUMENT_WEIGHT = {"use-multilingual-v3": 0.5}
@@ -173,6 +175,7 @@ class Parts:
         from markdown_rag.indexing.indexer import Indexer
         from markdown_rag.indexing.underway import Underway
 
+        take_short_turns()  # no service: this is the first use in a process of somebody's own
         budget = self.settings.embedding_budget_tokens or 0
         underway = Underway(name_of(self.queue.owner), is_gone)
         return Indexer(self.store, self.embeddings, self.stat_cache, self.clock, budget=budget, underway=underway)
@@ -242,13 +245,14 @@ class Parts:
     def close(self) -> None:
         """Close what was built: the jobs first, as they use the rest, then last first.
 
-        An error in one does not keep the others open.
+        No error of one, not even a fault of the program, keeps the others open; it is in the log.
         """
         with self._lock:
             closers, self._closers, self._closed = self._closers, [], True
             queue = self._built.get("queue")
-        if isinstance(queue, JobQueue):
-            queue.close()
-        for close in reversed(closers):
-            with contextlib.suppress(FastRagError):
+        for close in (*([queue.close] if queue else []), *reversed(closers)):
+            try:
                 close()
+            except Exception as error:
+                fault = None if isinstance(error, FastRagError) else error
+                log.warning("a part did not close: %s", error, exc_info=fault)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
 from markdown_rag.settings import describe
+from tests import leftovers
 from tests.standalone import ADDRESS_VARIABLE, Standalone, standalone
+from tests.waiting import SECONDS, eventually
 
 # A slow machine is no failure; in CI the same examples come every time, so that a red run can be repeated.
 settings.register_profile(
@@ -26,10 +28,9 @@ settings.register_profile(
 settings.load_profile("project")
 
 BUDGET_VARIABLE = "MARKDOWN_RAG_TEST_SECONDS"  # after so many seconds slow and server tests are skipped, and say so
+LEAVING_SECONDS = 30.0  # engines and services leave some seconds after their last client
 _STARTED = time.monotonic()
 SHARED_VARIABLE = "MARKDOWN_RAG_TEST_SHARED"
-_MARK = "MARKDOWN_RAG_TEST_RUN"  # inherited by every process a test starts, however detached
-_GRACE_SECONDS = 6.0  # an engine process leaves within 5 s of its last client
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +56,22 @@ def state_dir(isolated: Path) -> Path:
     directory = isolated / "state"
     directory.mkdir()
     return directory
+
+
+@pytest.fixture
+def no_more_threads() -> Iterator[Callable[[], contextlib.AbstractContextManager[None]]]:
+    """While the context is open the system refuses this process every new thread: each asks for too large a stack."""
+
+    @contextlib.contextmanager
+    def refused() -> Iterator[None]:
+        usual = threading.stack_size(2**46)
+        try:
+            yield
+        finally:
+            threading.stack_size(usual)
+
+    yield refused
+    threading.stack_size(0)
 
 
 @pytest.fixture(scope="session")
@@ -93,7 +110,7 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _outliving(before: set[threading.Thread]) -> list[str]:
-    deadline = time.monotonic() + _GRACE_SECONDS
+    deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         extra = [t for t in threading.enumerate() if t not in before and not t.daemon and t.is_alive()]
         if not extra:
@@ -109,25 +126,31 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"{BUDGET_VARIABLE}={budget:.0f} is used up")
 
 
-def pytest_sessionstart() -> None:
-    os.environ[_MARK] = uuid.uuid4().hex
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not _is_worker(session):  # a worker inherits it
+        os.environ[leftovers.MARK] = uuid.uuid4().hex
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run that leaves processes behind."""
-    _, alive = psutil.wait_procs(_started_by_us(), timeout=_GRACE_SECONDS)
-    if alive:
-        print(f"\nleft running after the tests: {alive}")
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Fail a run that leaves processes behind; of several workers once all have ended."""
+    yield
+    if _is_worker(session):
+        return
+    base: Path = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    mark = os.environ[leftovers.MARK]
+    try:
+        eventually(
+            lambda: leftovers.left_over(base, mark),
+            lambda left: not left,
+            seconds=LEAVING_SECONDS,
+            what="left running after the tests",
+        )
+    except AssertionError as error:
+        print(f"\n{error}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def _started_by_us() -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            mark = process.environ().get(_MARK)
-        except psutil.Error:
-            continue
-        if mark == os.environ[_MARK] and process.pid != os.getpid():
-            found.append(process)
-    return found
+def _is_worker(session: pytest.Session) -> bool:
+    """Whether pytest-xdist started this process for a part of the run."""
+    return hasattr(session.config, "workerinput")

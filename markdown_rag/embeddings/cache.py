@@ -48,25 +48,22 @@ class VectorCache:
 
     def get(self, fingerprint: str, hashes: Sequence[str]) -> dict[str, Vector]:
         """The vectors that are known, by hash; read-only arrays."""
-        try:
-            return self._get(fingerprint, hashes)
-        except StateError as error:
-            self.trouble = str(error)
-            return {}
-
-    def _get(self, fingerprint: str, hashes: Sequence[str]) -> dict[str, Vector]:
         found: dict[str, Vector] = {}
         stale: list[tuple[int, int]] = []
         today = self._today()
-        with self._database.read() as connection:
-            for rows in _lookups(connection, "id, hash, day, vector", fingerprint, hashes):
-                for row, text_hash, day, blob in rows:
-                    found[text_hash] = np.frombuffer(blob, _FLOAT32)
-                    if day < today:
-                        stale.append((today, row))
-        if stale:
-            with self._database.write() as connection:
-                connection.executemany("UPDATE vectors SET day = ? WHERE id = ?", stale)
+        try:
+            with self._database.read() as connection:
+                for rows in _lookups(connection, "id, hash, day, vector", fingerprint, hashes):
+                    for row, text_hash, day, blob in rows:
+                        found[text_hash] = np.frombuffer(blob, _FLOAT32)
+                        if day < today:
+                            stale.append((today, row))
+            if stale:
+                # What was found is the answer, noted or not: nobody waits for the note, the next use makes it.
+                with self._database.write(patient=False) as connection:
+                    connection.executemany("UPDATE vectors SET day = ? WHERE id = ?", stale)
+        except StateError as error:
+            self.trouble = str(error)
         return found
 
     def known(self, fingerprint: str, hashes: Sequence[str]) -> set[str]:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from markdown_rag.clock import Clock
 from markdown_rag.embeddings.base import Embedder
 from markdown_rag.embeddings.pace import Pace
-from markdown_rag.embeddings.retry import BatchPolicy
+from markdown_rag.embeddings.retry import NO_THREAD, BatchPolicy
+from markdown_rag.errors import EmbeddingUnavailable
 
 
 class Line:
@@ -31,7 +32,10 @@ class Line:
         self._lock = threading.Lock()
 
     def spawn(self, work: Callable[[], None]) -> None:
-        """Run one request in a thread of its own; a daemon, so that a hung provider never keeps a process alive."""
+        """Run one request in a thread of its own; a daemon, so that a hung provider never keeps a process alive.
+
+        EmbeddingUnavailable where the system gives no thread: work will not be called.
+        """
 
         def tracked() -> None:
             try:
@@ -41,9 +45,12 @@ class Line:
                     self._threads.discard(threading.current_thread())
 
         thread = threading.Thread(target=tracked, name="embedding-request", daemon=True)
-        with self._lock:
+        with self._lock:  # tracked waits for it, so what is in the set has started and has not ended
+            try:
+                thread.start()
+            except (RuntimeError, MemoryError) as error:
+                raise EmbeddingUnavailable("No request can be sent to the embedding provider.", NO_THREAD) from error
             self._threads.add(thread)
-        thread.start()
 
     def join(self, seconds: float) -> bool:
         """Wait for the requests under way; whether all of them have ended."""

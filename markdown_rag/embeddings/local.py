@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from markdown_rag.embeddings.base import Limits, Matrix, ModelCard, Role
+from markdown_rag.errors import EmbeddingRefused, EmbeddingUnavailable
 
 MODEL = "use-multilingual-v3"
 DIMENSION = 512
@@ -39,8 +40,18 @@ class LocalEmbedder:
         return Limits(_BATCH, 0, _TEXT_TOKENS, self._threads)
 
     def embed(self, texts: Sequence[str], role: Role) -> Matrix:  # noqa: ARG002  the model has no roles
-        """One batch."""
-        return np.asarray(self._loaded().encode(list(texts)), dtype=np.float32)
+        """One batch. EmbeddingUnavailable where memory is short, EmbeddingRefused where the model cannot be used."""
+        try:
+            return np.asarray(self._loaded().encode(list(texts)), dtype=np.float32)
+        except MemoryError as error:
+            raise EmbeddingUnavailable(
+                "The model inside the package finds no memory.", "End other programs, then try again."
+            ) from error
+        except Exception as error:
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise EmbeddingRefused(
+                f"The model inside the package cannot be used: {said}.", "Install markdown-fastrag-mcp again."
+            ) from error
 
     def _loaded(self) -> Any:
         """The model; its parts are loaded here, under the lock, since its own lazy loading is not thread-safe."""

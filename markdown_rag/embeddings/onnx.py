@@ -14,6 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,14 +72,19 @@ def read_folder(path: Path) -> Folder:
                 role: next((str(prompts[n]) for n in names if n in prompts), "") for role, names in _PROMPTS.items()
             },
         )
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise EmbeddingRefused(
             f"The model folder {path} cannot be read: {error}.", "Copy the model's files again."
         ) from error
 
 
 def _json(path: Path) -> dict[str, Any]:
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise TypeError(f"{path.name} holds no JSON object")
+    return found
 
 
 def _longest(tokenizer: dict[str, Any]) -> int:
@@ -150,7 +156,7 @@ class OnnxEmbedder:
         library = _library()
         options: dict[str, Any] = {"local_files_only": not self._download, "cache_dir": str(self._kept)}
         if self._folder:
-            _register(library, self._folder)
+            self._guarded(partial(_register, library, self._folder))
             options |= {"specific_model_path": str(self._folder.path), "local_files_only": True}
         name = self._folder.name if self._folder else self._given
         return self._guarded(

@@ -2,8 +2,9 @@
 
 Additive increase, multiplicative decrease: "too many requests" lowers the limit once for all that were under way then,
 answers raise it, by a place each up to near where it was too much, from there by a place a round (as TCP does after a
-loss). A Retry-After stops everybody until it has passed. Queries never wait for documents: they have one place more,
-and documents stay back while a query waits.
+loss). A Retry-After stops everybody until it has passed, for PAUSE_MOST_S at most: all runs and queries of a process
+share it, so a wrong one must not outlast the fault, and the next request asks again. Queries never wait for documents:
+they have one place more, and documents stay back while a query waits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from markdown_rag.embeddings.base import Role
 
 ASK_LATER = float("inf")
 _PAUSE_FIRST_S = 0.05  # twice as long each time, half as long with each answer
-_PAUSE_MOST_S = 30.0
+_OWN_PAUSE_MOST_S = 30.0
+PAUSE_MOST_S = 300.0  # however long a provider asks for
 _DECREASE = 0.7
 
 
@@ -105,8 +107,9 @@ class Pace:
                 self._limit = max(1.0, self._limit / 2)
                 self._slowed_at = now
                 self._throttles += 1
-            own = min(_PAUSE_MOST_S, _PAUSE_FIRST_S * 2 ** min(max(0, self._throttles - 1), 16))
-            self._paused_until = max(self._paused_until, now + (own if retry_after is None else retry_after))
+            own = min(_OWN_PAUSE_MOST_S, _PAUSE_FIRST_S * 2 ** min(max(0, self._throttles - 1), 16))
+            asked = own if retry_after is None or not retry_after >= 0.0 else min(retry_after, PAUSE_MOST_S)
+            self._paused_until = max(self._paused_until, now + asked)
 
     def query_waits(self, change: int) -> None:
         """A query begins (+1) or ends (-1) to wait: documents stay back meanwhile."""

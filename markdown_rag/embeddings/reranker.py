@@ -56,7 +56,7 @@ class CrossEncoder:
         options: dict[str, Any] = {"local_files_only": not self._download, "cache_dir": str(self._kept)}
         name = self._given
         if path.is_dir() or is_path(self._given):
-            name = self._register(encoder, path)
+            name = self._guarded(lambda: self._register(encoder, path))
             options |= {"specific_model_path": str(path), "local_files_only": True}
         return self._guarded(
             lambda: encoder(name, threads=self._threads, providers=["CPUExecutionProvider"], **options)
@@ -81,6 +81,8 @@ class CrossEncoder:
     def _guarded(self, work: Callable[[], T]) -> T:
         try:
             return work()
+        except EmbeddingRefused:
+            raise
         except Exception as error:  # onnxruntime's errors have no other base, and the tokenizer raises Exception itself
             said = " ".join(str(error).split())[:200]
             raise EmbeddingRefused(

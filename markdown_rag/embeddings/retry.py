@@ -18,6 +18,14 @@ from markdown_rag.errors import (
     EmbeddingUnavailable,
 )
 
+_KEPT = "what was embedded is kept and the next run goes on from there."
+RESUME = f"Check that it is reachable; {_KEPT}"
+LATER = (
+    "It works and asks for fewer requests: try again after that, or lower EMBEDDING_CONCURRENT_BATCHES and raise "
+    f"EMBEDDING_BATCH_DELAY_MS; {_KEPT}"
+)
+NO_THREAD = f"The system lets this process start no further thread; end what uses so many. Then {_KEPT}"
+
 
 @dataclass(frozen=True, slots=True)
 class BatchPolicy:

@@ -23,7 +23,7 @@ from markdown_rag.embeddings.batch import Batch, BatchOutcome, Report
 from markdown_rag.embeddings.line import Line
 from markdown_rag.embeddings.pace import ASK_LATER, Ticket
 from markdown_rag.embeddings.packing import pack
-from markdown_rag.embeddings.retry import Action, Case, decide
+from markdown_rag.embeddings.retry import LATER, RESUME, Action, Case, decide
 from markdown_rag.embeddings.splits import Split
 from markdown_rag.errors import (
     Cancelled,
@@ -37,12 +37,6 @@ from markdown_rag.precedence import PRECEDENCE
 OnVectors = Callable[[list[int], list[Vector]], None]
 OnDone = Callable[[int], None]
 
-_KEPT = "what was embedded is kept and the next run goes on from there."
-RESUME = f"Check that it is reachable; {_KEPT}"
-LATER = (
-    "It works and asks for fewer requests: try again after that, or lower EMBEDDING_CONCURRENT_BATCHES and raise "
-    f"EMBEDDING_BATCH_DELAY_MS; {_KEPT}"
-)
 _PROBE = "probe"
 _TICK_S = 0.1  # how often a waiting run looks whether it is to end
 _DRAIN_S = 0.3  # how long a run that ends early waits for answers that are already on their way
@@ -127,7 +121,12 @@ class Run:
                 return self._hold(leave)
             batch = self._fitting(self.ready.popleft())
             batch.attempts, self.flying = batch.attempts + 1, self.flying + 1
-            self.line.spawn(partial(self._send, batch, leave))
+            try:
+                self.line.spawn(partial(self._send, batch, leave))
+            except EmbeddingUnavailable as failure:
+                batch.attempts -= 1  # it was not sent: nothing speaks against its texts
+                self._deliver(Report(batch, failure))
+                self.line.pace.end(leave)
         self._query_waits(waits=False)
         return min((batch.not_before - now for batch in self.resting), default=ASK_LATER)
 

@@ -10,6 +10,7 @@ import hashlib
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from markdown_rag.clock import Clock, StopSignal
@@ -146,11 +147,15 @@ class Embeddings:
         self._cache.put(card.fingerprint(Role.DOCUMENT), fitting)
 
     def close(self) -> None:
-        """End what is under way, let go of the provider's connections and of the cache. Safe to call twice."""
+        """End what is under way, let go of the provider's connections and of the cache. Safe to call twice.
+
+        An error of one keeps none of the others open.
+        """
         self._batcher.close()
-        self._embedder.close()
-        self._batcher.join(_LEAVE_S)
-        self._cache.close()
+        with ExitStack() as last_first:
+            last_first.callback(self._cache.close)
+            last_first.callback(self._batcher.join, _LEAVE_S)
+            last_first.callback(self._embedder.close)
 
     def _forget(self) -> None:
         """The model does not answer as remembered: ask it again next time."""

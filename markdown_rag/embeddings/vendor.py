@@ -6,6 +6,7 @@ messages of servers are shortened, stripped of keys, and withheld where they quo
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -114,22 +115,31 @@ def unreadable(account: Account, error: Exception) -> EmbeddingMismatch:
 
 
 def retry_after(headers: Mapping[str, str] | None) -> float | None:
-    """Seconds of a Retry-After header (RFC 9110: a number or a date) or OpenAI's retry-after-ms; None without."""
+    """Seconds of a Retry-After header (RFC 9110: a number or a date) or OpenAI's retry-after-ms; None without.
+
+    As the provider says, however long (``pace`` bounds it); what is no time at all (``inf``, ``nan``, words) is None.
+    """
     if not headers:
         return None
+    milliseconds, value = headers.get("retry-after-ms", ""), headers.get("retry-after", "")
+    if (named := _seconds(milliseconds)) is not None:
+        return named / 1000
+    return _until(value) if (named := _seconds(value)) is None else named
+
+
+def _seconds(text: str) -> float | None:
+    """A finite number, at least 0; None for anything else."""
     try:
-        if milliseconds := headers.get("retry-after-ms"):
-            return max(0.0, float(milliseconds) / 1000)
-        value = headers.get("retry-after")
-        return max(0.0, float(value)) if value else None
+        number = float(text)
     except ValueError:
-        return _until(str(value))
+        return None
+    return max(0.0, number) if math.isfinite(number) else None
 
 
 def _until(date: str) -> float | None:
     try:
         then = parsedate_to_datetime(date)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return max(0.0, (then.replace(tzinfo=then.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 

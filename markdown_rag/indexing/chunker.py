@@ -141,7 +141,15 @@ class ChunkProcess:
             return None
         finally:
             theirs.close()
-        started = cls(process, Connection(ours.detach()), stop)
+        connection = Connection(ours.detach())
+        try:
+            started = cls(process, connection, stop)
+        except (RuntimeError, MemoryError) as error:  # no thread to watch it
+            log.warning("chunking in this process: %s", error)
+            connection.close()
+            process.kill()
+            process.wait()
+            return None
         started._send(policy)
         return started
 

@@ -7,7 +7,6 @@ what is stored; what was paid for is in the vector cache (I13).
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -33,7 +32,6 @@ from markdown_rag.paths import Scope
 from markdown_rag.store.base import Store
 
 BATCH_CHUNKS = 1000
-SWITCH_SECONDS = 0.0005
 _RUNS = 4  # runs that go on at once before they wait for each other's stages
 
 
@@ -64,9 +62,6 @@ class Indexer:
         self._budget = budget
         self._underway = underway or Underway()
         self._writer = Writer(store, cache, clock, self._underway)
-        # From here on this process indexes, and a search that returns from a wait asks for the interpreter. It gets it
-        # ten times as soon as by default: searches meanwhile are 17 % quicker, the run takes as long.
-        sys.setswitchinterval(SWITCH_SECONDS)
         # One pool a stage: a stage waits only for the one before it, so a full pool delays and never deadlocks. The
         # threads are kept because SQLite's connections belong to threads.
         self._reading = ThreadPoolExecutor(_RUNS, "index-read")

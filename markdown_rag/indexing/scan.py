@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from markdown_rag.clock import StopSignal
@@ -31,6 +31,7 @@ from markdown_rag.paths import Scope, is_utf8, is_within, printable
 
 _GITIGNORE = ".gitignore"
 _GITIGNORE_BYTES = 1_000_000  # a longer one is data, not rules
+_LOOK_EVERY = 256  # entries of a folder between two looks at the stop signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +191,13 @@ class _Walk:
         pending = [(path, ignores)]
         while pending:
             stop.check()
-            pending += self.list_folder(*pending.pop())
+            pending += self.list_folder(*pending.pop(), stop)
 
-    def list_folder(self, folder: str, above: list[IgnoreFile]) -> list[tuple[str, list[IgnoreFile]]]:
+    def list_folder(self, folder: str, above: list[IgnoreFile], stop: StopSignal) -> list[tuple[str, list[IgnoreFile]]]:
         """Take a folder's files; the folders in it that are to be walked, each with the rules that hold in it."""
         try:
             with os.scandir(self.absolute(folder)) as listing:
-                entries = sorted(listing, key=_name)
+                entries = sorted(_stoppable(listing, stop), key=_name)
         except OSError as error:
             self.refuse(folder, error)
             return []
@@ -204,7 +205,8 @@ class _Walk:
         has_rules = any(entry.name == _GITIGNORE for entry in entries)
         ignores = above + self.gitignore(folder) if has_rules else above
         prefix = f"{folder}/" if folder else ""
-        return [(path, ignores) for entry in entries for path in self.visit(entry, prefix + entry.name, ignores)]
+        visited = _stoppable(entries, stop)
+        return [(path, ignores) for entry in visited for path in self.visit(entry, prefix + entry.name, ignores)]
 
     def visit(self, entry: os.DirEntry[str], path: str, ignores: list[IgnoreFile]) -> Iterator[str]:
         """Judge one entry; yields its path if it is a folder to be walked."""
@@ -258,6 +260,14 @@ class _Walk:
         else:
             why = f"link inside the workspace, the same as {target}"
         self.report(path, ProblemKind.LINK, why)
+
+
+def _stoppable(entries: Iterable[os.DirEntry[str]], stop: StopSignal) -> Iterator[os.DirEntry[str]]:
+    """The entries, with a look now and then at whether somebody asked to stop: a folder can hold 100,000."""
+    for number, entry in enumerate(entries):
+        if number % _LOOK_EVERY == 0:
+            stop.check()
+        yield entry
 
 
 def _leads_to_folder(link: os.DirEntry[str]) -> bool:

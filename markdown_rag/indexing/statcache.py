@@ -10,6 +10,7 @@ A state file that fails is no error of a run: reads answer "nothing known", writ
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -81,8 +82,9 @@ class Intent:
 
 
 class StatCache:
-    """Stats, intents and sweeps in one SQLite file. Thread-safe; raises nothing but programming errors.
+    """Stats, intents and sweeps in one SQLite file. Thread-safe. Whatever becomes of the file, nothing is raised.
 
+    What is to be noted must fit: paths are valid Unicode, numbers have 64 bits; ValueError and OverflowError otherwise.
     place: of the store. Two stores may have collections of the same name; stats are of files and good for all.
     """
 
@@ -96,8 +98,9 @@ class StatCache:
         noted = {}
         with self._tolerant(), self._database.read() as connection:
             for path, *stamp, taken_ns, file_hash, policy, kind, why in connection.execute(_LOAD, _scope_values(scope)):
-                skip = NotRead(ProblemKind(kind), why) if kind else None
-                noted[path] = Noted(Stamp(*stamp), taken_ns, file_hash, policy, skip)
+                with contextlib.suppress(ValueError):  # a kind of another version's: the file is read again
+                    skip = NotRead(ProblemKind(kind), why) if kind else None
+                    noted[path] = Noted(Stamp(*stamp), taken_ns, file_hash, policy, skip)
         return noted
 
     def note(

@@ -51,6 +51,13 @@ class Refuse:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """It came before, under its request id; that job may wait, run or have ended. Said by the ledger alone."""
+
+    job_id: str
+
+
 Decision = Run | Join | FollowUp | Refuse
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from markdown_rag.database import Database
 from markdown_rag.jobs import job as transitions
-from markdown_rag.jobs.admission import Decision, FollowUp, Join, Limits, Refuse, decide, startable
+from markdown_rag.jobs.admission import Decision, FollowUp, Join, Limits, Refuse, Repeated, decide, startable
 from markdown_rag.jobs.job import Job
 from markdown_rag.jobs.lease import MOST_ADOPTIONS, Estate, Verdict, inherit, judge
 from markdown_rag.jobs.owner import Owner, Presence, presence
@@ -80,11 +80,12 @@ class Ledger:
     ) -> Submitted:
         """Decide on a request and carry the decision out: the decision, and the job it led to (None: refused).
 
-        request_id: the same for a request that is repeated because its answer was lost; it leads to the same job.
+        request_id: the same for a request that is repeated because its answer was lost; it leads to the same job,
+        whatever has become of it, and nothing is decided again.
         """
         with self._database.write() as connection:
             if request_id and (asked := _one(connection, _ASKED, request_id)) is not None:
-                return Join(asked.id, asked.request), asked
+                return Repeated(asked.id), asked
             decision, job = self._decide(connection, request, owner, limits, now)
             if request_id and job is not None:
                 connection.execute("INSERT INTO asked VALUES (?, ?, ?)", (request_id, job.id, now))
@@ -192,7 +193,7 @@ class Ledger:
         return active
 
 
-Submitted = tuple[Decision, Job | None]
+Submitted = tuple[Decision | Repeated, Job | None]
 
 
 def _estate(job: Job, judge_owner: Owner, now: float) -> Estate:

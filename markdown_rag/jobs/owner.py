@@ -1,7 +1,8 @@
 """Which process a job belongs to, and whether that process is still there.
 
 A process is told by its pid, its start time, the boot and the pid namespace it lives in, never by a host's name: names
-change and are shared. Where the platform keeps any of this to itself the answer is UNKNOWN, and the lease decides.
+change and are shared. Linux tells them in /proc; elsewhere (macOS) ``ps`` tells start times, and that of process 1
+stands for the boot. Where neither does the answer is UNKNOWN, and the lease decides.
 """
 
 from __future__ import annotations
@@ -9,10 +10,16 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
+
+_PROC = Path("/proc")
+_PS_SECONDS = 5.0
+_PS_ENVIRONMENT = {"PATH": "/bin:/usr/bin", "LC_ALL": "C", "TZ": "UTC"}  # the same words in every process
 
 
 class Presence(StrEnum):
@@ -27,8 +34,8 @@ class Presence(StrEnum):
 class Owner:
     """One queue of one process.
 
-    realm: boot and pid namespace in which pid has a meaning. started: the kernel's start time of the process in that
-    realm. Both are "" where the platform does not tell. queue: random, so that two queues of one process differ.
+    realm: boot and pid namespace in which pid has a meaning. started: the start time of the process in that realm. Both
+    are "" where the platform does not tell. queue: random, so that two queues of one process differ.
     heir_to: the target (of IndexRequest) whose jobs this owner takes over when theirs has died, and whose heirs will
     take over its own; "": it does not, and they end with it.
     """
@@ -86,17 +93,42 @@ def _signalled(pid: int) -> Presence:
 
 def _realm() -> str:
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {os.readlink(_PROC / 'self/ns/pid')}"
     except OSError:
-        return ""
+        return "" if _has_proc() else _boot_by_ps()
 
 
 def _stat(pid: int) -> tuple[str, str]:
-    """State and start time (clock ticks since boot) of a process from proc(5), fields 3 and 22; ("", "") if unseen."""
+    """State and start time of a process, ("", "") if unseen.
+
+    From proc(5), fields 3 and 22 (the time in clock ticks since boot); without /proc what ``ps`` says, to the second.
+    """
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        text = (_PROC / f"{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return "", ""
+        return ("", "") if _has_proc() else _by_ps(pid)
     fields = text.rpartition(")")[2].split()  # field 2, the command in brackets, may hold blanks and brackets
     return (fields[0], fields[19]) if len(fields) > 19 else ("", "")
+
+
+def _has_proc() -> bool:
+    return (_PROC / "self").exists()
+
+
+@lru_cache(maxsize=1)
+def _boot_by_ps() -> str:
+    return f"process 1 of {started}" if (started := _by_ps(1)[1]) else ""
+
+
+def _by_ps(pid: int) -> tuple[str, str]:
+    # Each column on its own: macOS takes all that follows a "=" for the heading.
+    command = ["ps", "-o", "stat=", "-o", "lstart=", "-p", str(pid)]
+    try:
+        told = subprocess.run(  # noqa: S603 - the path is ours, no shell
+            command, capture_output=True, text=True, env=_PS_ENVIRONMENT, timeout=_PS_SECONDS, check=False
+        ).stdout
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return "", ""
+    state, _, started = told.strip().partition(" ")
+    return state[:1], " ".join(started.split())

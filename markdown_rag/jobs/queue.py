@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from markdown_rag.clock import Clock
 from markdown_rag.errors import JobError
-from markdown_rag.jobs.admission import Decision, FollowUp, Join, Limits, Refuse, meant, repeats
+from markdown_rag.jobs.admission import Decision, FollowUp, Join, Limits, Refuse, Repeated, meant, repeats
 from markdown_rag.jobs.job import CANCEL_NOTE, IndexRequest, Job, Status, ask_to_cancel
 from markdown_rag.jobs.ledger import Ledger
 from markdown_rag.jobs.owner import Owner, this_process
@@ -100,7 +100,7 @@ class JobQueue:
 
         request_id: names a request that may have to be repeated; the repetition gets the job of the first time.
         """
-        decisions: list[Decision] = []
+        decisions: list[Decision | Repeated] = []
 
         def write() -> Job | None:
             decision, job = self._ledger.submit(request, self.owner, self._limits, self._clock.now(), request_id)
@@ -108,7 +108,7 @@ class JobQueue:
             return job
 
         job = self._worker.accept(write)
-        return _submission(decisions[0], job)
+        return _submission(decisions[0], job and self._worker.freshest(job))
 
     def status(self, job_id: str = "", is_mine: Callable[[Job], bool] = _anybodys) -> JobStatus | None:
         """A job of any process by its id; None if there is no such job.
@@ -178,9 +178,10 @@ class JobQueue:
                 self._clock.wait(event, min(left, _OWN_LOOK_SECONDS if is_told else _LOOK_SECONDS))
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Stop this process's jobs, which end failed and resumable, and its threads. Safe to call twice.
+        """Stop this process's jobs and its threads. Safe to call twice.
 
-        Waits at most about seconds for runs to see their StopSignal; one that does not is left to its thread.
+        Jobs that are not done end failed and resumable; those of an heir are left, queued under their ids, to the next
+        one. Waits at most about seconds for runs to see their StopSignal; one that does not is left to its thread.
         """
         self._worker.close(seconds)
 
@@ -192,9 +193,11 @@ class JobQueue:
         return now
 
 
-def _submission(decision: Decision, job: Job | None) -> Submission:
+def _submission(decision: Decision | Repeated, job: Job | None) -> Submission:
     if isinstance(decision, Refuse):
         return Submission(None, False, "", f"{decision.reason} Wait until one has ended, or cancel one.")
+    if isinstance(decision, Repeated) and job is not None:
+        return Submission(job, True, "", f"Job {job.id} was accepted for this very request before; it is {job.status}.")
     if isinstance(decision, Join):
         return Submission(job, True, "", f"Job {decision.job_id} is waiting to do the same; joined it.")
     if isinstance(decision, FollowUp):

@@ -14,6 +14,7 @@ from markdown_rag.indexing.report import Progress
 from markdown_rag.jobs.job import CANCEL_NOTE, STOPPED_ERROR, Broken, Done, Job, Outcome, Stopped
 
 RunJob = Callable[[Job, Progress, StopSignal], Mapping[str, Any]]
+NOT_STARTED = Broken("The system let this process start no thread for the job.", resumable=True)
 _PASSING = (EmbeddingUnavailable, StoreUnavailable)  # errors after which the same request, unchanged, can succeed
 
 
@@ -32,10 +33,14 @@ class LiveRun:
     thread: threading.Thread | None = None
 
     def launch(self, run: RunJob, ended: Callable[[LiveRun, Outcome], None]) -> None:
-        """Carry the job out in a thread of its own; ended is called there, last, with the outcome."""
+        """Carry the job out in a thread of its own; ended is called there, last, with the outcome.
+
+        Raises RuntimeError or MemoryError where the system gives no thread.
+        """
         # A daemon: a run that hangs in a foreign library must not keep the process from leaving.
-        self.thread = threading.Thread(target=self._work, args=(run, ended), name=f"job-{self.job.id}", daemon=True)
-        self.thread.start()
+        thread = threading.Thread(target=self._work, args=(run, ended), name=f"job-{self.job.id}", daemon=True)
+        thread.start()
+        self.thread = thread
 
     def _work(self, run: RunJob, ended: Callable[[LiveRun, Outcome], None]) -> None:
         outcome: Outcome = Stopped(CANCEL_NOTE)

@@ -7,22 +7,25 @@ A pulse writes only what changed: figures at most once in PULSE_SECONDS, a lease
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from markdown_rag.clock import Clock
-from markdown_rag.errors import JobError, StateError
+from markdown_rag.errors import FastRagError, JobError
 from markdown_rag.indexing.report import Progress
 from markdown_rag.jobs.job import STOPPED_ERROR, Broken, Done, Job, Outcome, Status, abandon, beat, finish, release
 from markdown_rag.jobs.lease import is_due
 from markdown_rag.jobs.ledger import Ledger
 from markdown_rag.jobs.owner import Owner
-from markdown_rag.jobs.runs import LiveRun, RunJob, at_shutdown
+from markdown_rag.jobs.runs import NOT_STARTED, LiveRun, RunJob, at_shutdown
 
 PULSE_SECONDS = 0.25
 _GATE_SECONDS = 0.2  # how long close waits for a transaction under way
 _LOST_NOTE = "Another process took this job for abandoned."
+
+log = logging.getLogger(__name__)
 
 
 class Worker:
@@ -61,12 +64,13 @@ class Worker:
         return self._settled.is_set()
 
     def accept(self, write: Callable[[], Job | None]) -> Job | None:
-        """Let a job be written for this owner and see to it. Raises JobError once closed."""
+        """Let a job be written for this owner and see to it. Raises JobError once closed, or where no thread starts."""
         with self._gate:
             if self.closed:
                 raise JobError("The server is stopping and takes no new index jobs.", "Ask again when it is back.")
+            if not self._start_pulse():  # before the job is written: nobody would run it
+                raise JobError("The system lets this process start no further thread.", "Ask again in a moment.")
             job = write()
-            self._start_pulse()
         self._wake.set()
         return job
 
@@ -79,10 +83,17 @@ class Worker:
                 self._start_pulse()
         self._wake.set()
 
-    def _start_pulse(self) -> None:
-        if self._pulse is None:
-            self._pulse = threading.Thread(target=self._pulse_loop, name="job-pulse", daemon=True)
-            self._pulse.start()
+    def _start_pulse(self) -> bool:
+        """See to it that there is a pulse; whether there is one."""
+        if self._pulse is None or not self._pulse.is_alive():
+            pulse = threading.Thread(target=self._pulse_loop, name="job-pulse", daemon=True)
+            try:
+                pulse.start()
+            except (RuntimeError, MemoryError) as error:
+                log.warning("jobs cannot be looked after now: %s", error)
+                return False
+            self._pulse = pulse
+        return True
 
     def freshest(self, job: Job) -> Job:
         """The job with the figures of this moment if it runs here, with those of the last pulse else.
@@ -146,13 +157,16 @@ class Worker:
 
     def _settle(self) -> None:
         held = self._gate.acquire(timeout=_GATE_SECONDS)
-        # If the ledger cannot be written now, others read the same from our process being gone.
-        if held and not self.settled:
-            with contextlib.suppress(StateError):
+        try:
+            if held and not self.settled:
                 self._end_what_is_left()
-        self._settled.set()
-        if held:
-            self._gate.release()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told and the jobs go on
+            # Whatever it is, closing goes on: others read the same from our process being gone.
+            _tell(error, "the ends of jobs could not be written")
+        finally:
+            self._settled.set()
+            if held:
+                self._gate.release()
 
     def _pulse_loop(self) -> None:
         while not self.closed:
@@ -162,9 +176,11 @@ class Worker:
                     self._start_jobs()
                     busy = not self.closed and self._look_after_jobs()
                 self._trouble = ""
-            except StateError as error:
-                busy = True  # a full disk or a locked file may pass, and the leases outlast many pulses
-                self._trouble = str(error)
+            except Exception as error:  # noqa: BLE001 - a full disk, no memory: it may pass, and leases outlast pulses
+                busy = True
+                if str(error) != self._trouble:
+                    _tell(error, "jobs could not be looked after")
+                self._trouble = str(error) or type(error).__name__
             # Real time on purpose: this paces the thread; what it does is stamped by the clock.
             self._wake.wait(PULSE_SECONDS if busy or self._live else None)
 
@@ -179,7 +195,9 @@ class Worker:
             if run is not None and job.cancel:
                 run.stop.stop(job.cancel)
             progress = job.progress if run is None else replace(run.progress)
-            if is_due(job.lease_until, now) or job.suspected or progress != job.progress:
+            if run is None and job.status is Status.RUNNING:  # claimed, and something failed before it began
+                self._change(job.id, lambda current: finish(current, NOT_STARTED, current.progress, now))
+            elif is_due(job.lease_until, now) or job.suspected or progress != job.progress:
                 self._beat(job, progress, now)
         for run in live.values():
             if run.outcome is not None:
@@ -199,18 +217,28 @@ class Worker:
             run = LiveRun(job)
             with self._lock:
                 self._live[job.id] = run
-            run.launch(self._run, self._ended)
+            try:
+                run.launch(self._run, self._ended)
+            except (RuntimeError, MemoryError) as error:
+                log.warning("job %s has no thread to run in: %s", job.id, error)
+                self._ended_here(run, NOT_STARTED)
 
     def _ended(self, run: LiveRun, outcome: Outcome) -> None:
         """In the run's own thread, as its last act."""
         with self._gate:
             if not self.settled:  # else its end is written, and the ledger may be closed
-                try:
-                    self._record(run, outcome)
-                except StateError:  # the pulse, or close, tries again
-                    run.unwritten = True
+                self._ended_here(run, outcome)
         self._wake.set()
         self._tell_listeners()
+
+    def _ended_here(self, run: LiveRun, outcome: Outcome) -> None:
+        """Write down how a run ended; the caller holds the gate. The pulse, or close, tries again what fails."""
+        run.outcome = outcome
+        try:
+            self._record(run, outcome)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told and the jobs go on
+            run.unwritten = True
+            _tell(error, "the end of a job could not be written")
 
     def _record(self, run: LiveRun, outcome: Outcome | None) -> None:
         now = self._clock.now()
@@ -254,3 +282,8 @@ class Worker:
             listeners = list(self._listeners)
         for listener in listeners:
             listener.set()
+
+
+def _tell(error: Exception, what: str) -> None:
+    """Into the log: with its traceback where it is a fault of this program."""
+    log.warning("%s: %s", what, error, exc_info=None if isinstance(error, FastRagError) else error)

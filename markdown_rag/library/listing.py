@@ -74,13 +74,16 @@ def page_of(
     return Page(folder, within, folders, tuple(shown), len(inside), sum(e.chunk_count for e in inside), len(mine), more)
 
 
-def room(max_tokens: int) -> Callable[[FileEntry], bool]:
-    """Whether one more document has room in a list of so many tokens, by its length: four bytes are about a token."""
+def room(max_tokens: int, shown: int) -> Callable[[FileEntry], bool]:
+    """Whether one more document has room in a list of so many tokens, by its length: four bytes are about a token.
+
+    shown: how many of its tags, and of its aliases, are named.
+    """
     left = 4 * max(200, max_tokens)
 
     def fits(entry: FileEntry) -> bool:
         nonlocal left
-        names = (entry.path, entry.title, *entry.tags, *entry.aliases)
+        names = (entry.path, entry.title, *entry.tags[:shown], *entry.aliases[:shown])
         left -= 120 + sum(len(name.encode("utf-8", "replace")) for name in names)
         return left > 0
 

@@ -77,6 +77,11 @@ class LineMap:
         """The 1-based line that holds character `index`, as an editor counts (LF, CRLF, lone CR)."""
         return 1 + bisect_left(self.newlines, index)
 
+    def start(self, line: int) -> int:
+        """The first character of a 1-based line; of the last one for a line beyond it, 0 for one before the first."""
+        before = min(line - 1, len(self.newlines))
+        return self.newlines[before - 1] + 1 if before > 0 else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Decoded:

@@ -68,7 +68,7 @@ def read_endpoint(path: Path, kind: str) -> Endpoint | None:
         endpoint = Endpoint(
             str(found["kind"]), int(found["pid"]), str(found["address"]), str(found["presence"]), str(found["token"])
         )
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     return endpoint if endpoint.kind == kind else None
 
@@ -88,9 +88,9 @@ def write_endpoint(path: Path, endpoint: Endpoint) -> None:
 
 
 def withdraw_endpoint(path: Path, endpoint: Endpoint) -> None:
-    """Remove the file if it still names this endpoint."""
+    """Remove the file if it still names this endpoint; one that cannot be removed names a process that is gone."""
     if read_endpoint(path, endpoint.kind) == endpoint:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             path.unlink()
 
 
@@ -103,7 +103,7 @@ def greet(endpoint: Endpoint) -> Connection | None:
     """A presence connection that the process has counted; None if nobody of that kind answers there."""
     try:
         connection = _dial(endpoint.presence)
-    except (OSError, ValueError):
+    except (OSError, ValueError, OverflowError):
         return None
     expected, answer = greeting(endpoint.kind), b""
     try:

@@ -6,15 +6,20 @@ such directory exists, or its path is too long for a socket, the loopback interf
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import socket
 import stat
 import tempfile
+import time
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 _PATH_BYTES = 100  # of the 107 (Linux) or 103 (macOS) that a socket's path may have
 _SUFFIX_BYTES = 20  # what "-PID.x" may add
+_LOOKED_AT, _YOUNG_SECONDS = 500, 3600  # sockets of others that are looked at, and how old they are at least
 
 
 def socket_base(key: Path) -> Path | None:
@@ -31,9 +36,38 @@ def socket_base(key: Path) -> Path | None:
 
 
 def remove_stale(base: Path) -> None:
-    """Remove the sockets of earlier processes with this base; for who holds the lock on what they served."""
+    """Remove the sockets of earlier processes with this base; for who holds the lock on what they served.
+
+    Some that killed processes left of other directories, which may never be served again, go with them.
+    """
     for old in base.parent.glob(f"{base.name}-*"):
         old.unlink(missing_ok=True)
+    for other in islice(base.parent.iterdir(), _LOOKED_AT):
+        if _is_abandoned(other):
+            other.unlink(missing_ok=True)
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Whether it is a socket of an hour or more on which nobody listens; whoever binds one listens at once."""
+    try:
+        status = path.lstat()
+        if not stat.S_ISSOCK(status.st_mode) or time.time() - status.st_mtime < _YOUNG_SECONDS:
+            return False
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
+            caller.setblocking(False)
+            caller.connect(str(path))
+    except ConnectionRefusedError:
+        return True
+    except OSError:  # it went away, or is busy: somebody's
+        return False
+    return False
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """Remove sockets of this process; one that cannot be removed is stale for the next."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def listen(base: Path | None, letter: str) -> tuple[socket.socket, str]:

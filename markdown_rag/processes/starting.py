@@ -61,8 +61,15 @@ def find_or_start(program: Program, deadline: float, on_busy: Callable[[], None]
     """The living process, started if it does not run.
 
     deadline: of time.monotonic. on_busy: called whenever one holds the place and does not answer (it is starting,
-    ending or stuck). Raises StartError for everything that keeps it from answering in time, OSError never.
+    ending or stuck). Raises StartError for everything that keeps it from answering in time; an OSError is told by one.
     """
+    try:
+        return _find_or_start(program, deadline, on_busy)
+    except OSError as error:  # no process or file more, a process of somebody else
+        raise _not_started(program, error) from error
+
+
+def _find_or_start(program: Program, deadline: float, on_busy: Callable[[], None]) -> Connection:
     found, held = find(program.endpoint, program.kind), False
     while found is None:
         if time.monotonic() > deadline:
@@ -74,6 +81,10 @@ def find_or_start(program: Program, deadline: float, on_busy: Callable[[], None]
             on_busy()
             time.sleep(_LOOK_SECONDS)
     return found
+
+
+def _not_started(program: Program, error: Exception) -> StartError:
+    return StartError(f"{program.name} could not be started: {error}.", see(program))
 
 
 def _late(program: Program, *, held: bool) -> StartError:
@@ -124,10 +135,11 @@ def _start(program: Program, deadline: float) -> Connection | None:
     """Start one and connect; None if another one holds the place, for now, or at the deadline."""
     ready = _spawn(program)
     heard, ended = b"", False
+    reports = select.poll()  # select() knows no file beyond the 1,024th
+    reports.register(ready, select.POLLIN)
     try:
         while time.monotonic() < deadline:
-            readable, _, _ = select.select([ready], [], [], _LOOK_SECONDS)
-            if readable:
+            if reports.poll(_LOOK_SECONDS * 1000):
                 part = os.read(ready, 65_536)
                 heard, ended = heard + part, not part
                 if ended or heard.count(b"\n") >= _REPORTS:
@@ -191,7 +203,7 @@ def _spawn(program: Program) -> int:
             )
     except (OSError, subprocess.SubprocessError) as error:
         os.close(ready)
-        raise StartError(f"{program.name} could not be started: {error}.", see(program)) from error
+        raise _not_started(program, error) from error
     finally:
         os.close(theirs)
     return ready

@@ -42,7 +42,7 @@ class Hit:
     "A › B", what the excerpt stands under. start_line, end_line: the chunk in the file, or the excerpt where that alone
     still stands there; the excerpt's own lines beside them; all 1-based, inclusive, and where the text stands now if it
     moved; indexed_line: where the excerpt began when it was indexed. same_in: paths whose passages say the same and are
-    not shown, each with how (copies.Kind); whole paths in other workspaces.
+    not shown, each with how (copies.Copy); whole paths in other workspaces.
     start_byte, end_byte: the chunk in the file as it was indexed, end exclusive. score: 0 to 1, comparable between
     queries. parts: what it and the order are made of (coverage, similarity, and the ranking's lexical, dense, title and
     order).

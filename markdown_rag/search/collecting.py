@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from markdown_rag.search import ranking
 from markdown_rag.search.candidates import one_workspace_a_file, settled
 from markdown_rag.search.catalog import Catalog
-from markdown_rag.search.copies import Copy, likeness
+from markdown_rag.search.copies import Copy, copy_of
 from markdown_rag.search.generations import FileKey, key_of
 from markdown_rag.search.hits import Places
 from markdown_rag.search.legs import Legs
@@ -134,8 +134,7 @@ class _Page:
         if len(self.placed) >= _NAMED * self.wanted:
             return False
         for shown in self.placed[: self.wanted]:
-            if kind := likeness(shown.chunk, item.chunk):
-                copy = Copy(item.match.workspace, item.match.path, kind)
+            if copy := copy_of(shown.chunk, item.chunk):
                 self.copies.setdefault(shown.match.id, []).append(copy)
                 return True
         return False

@@ -18,6 +18,7 @@ from markdown_rag.store.base import Match
 NEAR = 0.92  # the share of common words from which two texts are one
 VERSION_NEAR = 0.5
 MIN_WORDS = 30  # distinct words; shorter texts are alike by chance
+_NAMED, _LONGEST = 4, 30  # words that are named where two texts differ, and characters of each
 
 _LANGUAGES = "ar bg bn cs da de el en es fa fi fr he hi hu id it ja ko ms nb nl no pl pt ro ru sv th tr uk vi zh"
 _LANGUAGE = rf"(?:{'|'.join(_LANGUAGES.split())})(?:[-_](?:[a-z]{{2}}|hans|hant))?"
@@ -30,17 +31,18 @@ class Kind(StrEnum):
     """How a passage that is not shown is like the one that is."""
 
     SAME = "the same text"
+    NEAR = "nearly the same text"
     TRANSLATION = "translation"
     VERSION = "other version"
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A passage that is not shown for its likeness to one that is."""
+    """A passage that is not shown for its likeness to one that is. how: in words, with what is said otherwise."""
 
     workspace: str
     path: str
-    kind: Kind
+    how: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,26 @@ def page_of(path: str) -> Page:
     return Page("/".join([*kept, f"{stem}{dot}{extension}"]), language, version, bool(suffixed))
 
 
+def copy_of(shown: Ranked, other: Ranked) -> Copy | None:
+    """Another chunk as a copy of one that is shown; None where it says something of its own."""
+    kind = likeness(shown, other)
+    if kind is None:
+        return None
+    one, two = shown.candidate.match, other.candidate.match
+    return Copy(two.workspace, two.path, f"{kind}{_difference(one, two) if kind is Kind.NEAR else ''}")
+
+
+def _difference(shown: Match, other: Match) -> str:
+    """The first words that only one of two texts has: one word may be all that a newer page says otherwise."""
+    mine, theirs = (dict.fromkeys(match.text.split()) for match in (shown, other))
+    sides = (
+        ("with", [word for word in theirs if word not in mine]),
+        ("without", [word for word in mine if word not in theirs]),
+    )
+    named = [f"{side} {' '.join(word[:_LONGEST] for word in words[:_NAMED])}" for side, words in sides if words]
+    return "".join(f", {each}" for each in named)
+
+
 def likeness(shown: Ranked, other: Ranked) -> Kind | None:
     """How another chunk is like one that is shown; None where it says something of its own."""
     one, two = shown.candidate.match, other.candidate.match
@@ -99,7 +121,9 @@ def likeness(shown: Ranked, other: Ranked) -> Kind | None:
             return Kind.VERSION
     if not other.candidate.held <= shown.candidate.held:
         return None
-    return Kind.SAME if _common(one, two) >= NEAR and _numbers(one) == _numbers(two) else None
+    if one.text.split() == two.text.split() and min(len(_words(one.lexical)), len(_words(two.lexical))) >= MIN_WORDS:
+        return Kind.SAME
+    return Kind.NEAR if _common(one, two) >= NEAR and _numbers(one) == _numbers(two) else None
 
 
 def _common(one: Match, other: Match) -> float:

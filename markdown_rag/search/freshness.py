@@ -82,15 +82,18 @@ def find_passage(decoded: Decoded, text: str, start_line: int) -> int:
     words = text.strip("\n")
     if not words.strip():
         return -1
-    places = []
-    at = decoded.text.find(words)
-    while at >= 0:
-        end = at + len(words)
-        starts, ends = decoded.text[at - 1 : at] in {"", "\n"}, decoded.text[end : end + 1] in {"", "\n"}
-        if (starts and ends) or len(words) >= _TELLING:
-            places.append(at)
-        at = decoded.text.find(words, at + 1)
-    wanted = start_line + _blank_lines(text)
+    body, wanted = decoded.text, start_line + _blank_lines(text)
+    begin = decoded.lines.start(wanted)
+    if len(words) < _TELLING:  # with the line ends round it; what is found begins where the words do in the text itself
+        body, words = f"\n{body}\n", f"\n{words}\n"
+    after = body.find(words, begin)
+    if after >= 0 and decoded.lines.line(after) == wanted:
+        return after
+    # Two looks whatever the text repeats: the last place before is the first one backwards, and ``rfind`` can be slow.
+    before = body[: begin + len(words) - 1]
+    back = before[::-1].find(words[::-1])
+    places = [len(before) - back - len(words)] if back >= 0 else []
+    places += [after] if after >= 0 else []
     return min(places, key=lambda place: abs(decoded.lines.line(place) - wanted), default=-1)
 
 

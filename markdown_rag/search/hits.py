@@ -77,7 +77,7 @@ def make_hit(
     )
     first_line, last_line = shown.start_line + now.shift, shown.end_line + now.shift
     absolute = places.absolute(match)
-    named = [(places.named(copy, match), copy.kind) for copy in copies]
+    named = [(places.named(copy, match), copy.how) for copy in copies]
     return Hit(
         id=match.id,
         workspace=match.workspace,
@@ -100,7 +100,7 @@ def make_hit(
         parts=_parts(item),
         freshness=now.freshness,
         indexed_line=shown.start_line,
-        same_in=tuple(dict.fromkeys(f"{name} ({kind})" for name, kind in named if name != absolute)),
+        same_in=tuple(dict.fromkeys(f"{name} ({how})" for name, how in named if name != absolute)),
     )
 
 

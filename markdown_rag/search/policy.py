@@ -29,8 +29,9 @@ class SearchPolicy:
 
     Of the ranking sum. lexical_weight, dense_weight, title_weight: the three parts of a chunk. exact_name: added
     where the query is a file's name. name_likeness: how like two words must be to count in names, 1 = equal.
-    folder_names: a file is also called by its folder and its name, where the query names both. opening_weight,
-    phrase_weight: for queries that ask, added to a file's first chunk, and for neighbouring words found side by side.
+    folder_names: a file is also called by its folder and its name, where the query names both. opening_weight: added
+    to a file's first chunk where the query asks or is the file's name. phrase_weight: for neighbouring words that are
+    found side by side.
     thin_bytes: a chunk of fewer bytes counts less, down to half: what is no more than a heading or front matter
     answers nothing. second_chunk: what a file's second-best chunk adds; 0 = nothing.
 
@@ -62,10 +63,10 @@ class SearchPolicy:
     lexical_weight: float = 0.7
     dense_weight: float = 0.3
     title_weight: float = 0.4
-    exact_name: float = 0.3
+    exact_name: float = 0.5
     name_likeness: float = 0.5
     folder_names: bool = True
-    opening_weight: float = 0.05
+    opening_weight: float = 0.1
     phrase_weight: float = 0.2
     thin_bytes: int = 60
     second_chunk: float = 0.0

@@ -148,11 +148,12 @@ class _Asked:
 
 def _by_name(asked: _Asked, candidate: Candidate, keyword: float, dense: float, held: float) -> Ranked:
     """A query that is an exact name: keywords and the name as written; similarity is the tail."""
-    policy = asked.policy
+    policy, match = asked.policy, candidate.match
     order = keyword + policy.identifier_dense * dense
     if policy.identifier_exact:
-        order += policy.identifier_exact * as_written(asked.query.names, candidate.match)
-    return Ranked(candidate, keyword, dense, asked.trust * asked.names.overlap(candidate.match), held, order)
+        order += policy.identifier_exact * as_written(asked.query.names, match)
+    order += _exact_name(asked, match)
+    return Ranked(candidate, keyword, dense, asked.trust * asked.names.overlap(match), held, order)
 
 
 def _by_parts(asked: _Asked, candidate: Candidate, keyword: float, dense: float, held: float) -> Ranked:
@@ -161,15 +162,22 @@ def _by_parts(asked: _Asked, candidate: Candidate, keyword: float, dense: float,
     keyword *= asked.trust
     title = asked.trust * asked.names.overlap(match)
     order = policy.lexical_weight * keyword + policy.dense_weight * dense + policy.title_weight * title
-    if policy.exact_name and asked.names.exact(match):
-        order += policy.exact_name
+    order += _exact_name(asked, match)
+    if policy.phrase_weight:
+        order += policy.phrase_weight * asked.trust * phrase(asked.query, match, candidate.held, asked.weights)
     if asked.query.words > policy.entity_words:
-        if policy.phrase_weight:
-            order += policy.phrase_weight * asked.trust * phrase(asked.query, match, candidate.held, asked.weights)
         order += policy.opening_weight * (match.ord == 0)
     if match.end_byte - match.start_byte < policy.thin_bytes:
         order *= 0.5 + 0.5 * (match.end_byte - match.start_byte) / policy.thin_bytes
     return Ranked(candidate, keyword, dense, title, held, order)
+
+
+def _exact_name(asked: _Asked, match: Match) -> float:
+    """What a file gains whose name the query is; most its opening, which says what the name stands for."""
+    policy = asked.policy
+    if not policy.exact_name or not asked.names.exact(match):
+        return 0.0
+    return policy.exact_name + policy.opening_weight * (match.ord == 0)
 
 
 def rank(scored: Scored, policy: SearchPolicy, file_of: Callable[[Match], Hashable]) -> list[Placed]:

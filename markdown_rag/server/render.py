@@ -82,7 +82,7 @@ def _hit(hit: Mapping[str, Any], seal: str) -> str:
         lines.append(f"Title: {title}")
     for label, key in (("Tags", "tags"), ("Aliases", "aliases")):
         if values := hit.get(key):
-            lines.append(f"{label}: {', '.join(values)}")
+            lines.append(f"{label}: {', '.join(values)}{_in_all(hit, key)}")
     if parts := hit.get("parts"):
         lines.append("Parts: " + ", ".join(f"{name} {value:.3f}" for name, value in parts.items()))
     if same := hit.get("same_in"):
@@ -91,6 +91,12 @@ def _hit(hit: Mapping[str, Any], seal: str) -> str:
     if rest := hit.get("continue_from"):
         lines.append(f"Continue from: {rest}")
     return "\n".join([*lines, "---", f"Text: {framed(hit['text'], seal)}", "---"])
+
+
+def _in_all(found: Mapping[str, Any], key: str) -> str:
+    """How many names there are, where not all of them are shown."""
+    count = found.get(f"all_{key}")
+    return f" … {count} in all" if count else ""
 
 
 def _why(hit: Mapping[str, Any]) -> str:
@@ -116,7 +122,7 @@ def read_text(found: Mapping[str, Any]) -> str:
         where += f", lines {found['lines']} of {found['total_lines']}{_standing(found)}"
     facts = [where, *(f"{label}: {found[key]}" for label, key in _READ_FACTS if found.get(key))]
     if tags := found.get("tags"):
-        facts.append(f"Tags: {', '.join(tags)}")
+        facts.append(f"Tags: {', '.join(tags)}{_in_all(found, 'tags')}")
     facts.append(f"Source: {found['source']}, {found['tokens']} tokens, {found['uri']}")
     if "bytes" in found:
         first, end = found["bytes"]
@@ -188,7 +194,9 @@ def _as_fits(words: Sequence[str], count: int) -> str:
 def _document(found: Mapping[str, Any]) -> str:
     facts = [found["path"], found.get("title", ""), f"{found['chunks']} chunks"]
     facts += [f"#{tag}" for tag in found.get("tags", ())]
+    facts += [f"{found['all_tags']} tags in all"] if "all_tags" in found else []
     facts += [f"alias {alias}" for alias in found.get("aliases", ())]
+    facts += [f"{found['all_aliases']} aliases in all"] if "all_aliases" in found else []
     facts += [found["freshness"]] if found.get("freshness") else []
     facts += [f"{word} {found[word]}" for word in ("changed", "indexed") if found.get(word)]
     return " | ".join(fact for fact in facts if fact)

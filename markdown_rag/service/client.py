@@ -91,15 +91,21 @@ class ServiceClient:
     def health(self) -> Json:
         """What the installation is made of, the service included."""
         answer = self._call("health")
+        service = {"name": "service", "ok": True, "detail": self._told_of_the_service()}
+        return {**answer, "checks": [*answer["checks"], service]}
+
+    def _told_of_the_service(self) -> str:
         with self._lock:
             reason, link = self._reason, self._link
-        detail = f"none, everything runs in this process: {reason}"
-        if link is not None:
-            known = about(link.connection.endpoint)
-            detail = (
-                f"process {known['pid']}, version {known['version']}, {known['clients']} clients, log {known['log']}"
-            )
-        return {**answer, "checks": [*answer["checks"], {"name": "service", "ok": True, "detail": detail}]}
+        if reason:
+            return f"none, everything runs in this process: {reason}"
+        try:
+            known = None if link is None else about(link.connection.endpoint)
+        except ServiceError:
+            known = None
+        if known is None:
+            return "ended after it was asked; the next call starts another one"
+        return f"process {known['pid']}, version {known['version']}, {known['clients']} clients, log {known['log']}"
 
     def close(self) -> None:
         """Let go of the service; its jobs go on. Safe to call twice."""
@@ -115,14 +121,14 @@ class ServiceClient:
         packed, on_progress = pack(name, arguments, named)
         body = wire.request(self._agent, packed)
         for _ in range(ATTEMPTS):
-            link = self._linked()
-            if link is None:
-                answer: Json = getattr(self._local, name)(*arguments, **named)
+            found = self._found()
+            if not isinstance(found, _Link):
+                answer: Json = getattr(found, name)(*arguments, **named)
                 return answer
             try:
-                return self._ask(link, name, body, on_progress)
+                return self._ask(found, name, body, on_progress)
             except _Lost as lost:
-                self._drop(link)
+                self._drop(found)
                 if lost.sent and METHODS[name].once(packed):
                     raise ServiceError(
                         "The background service ended while it was asked, and may have done it or not.",
@@ -133,23 +139,26 @@ class ServiceClient:
             "`markdown-fastrag-mcp service logs` has the details.",
         )
 
-    def _linked(self) -> _Link | None:
-        """The service; None where none can be started and this process does the work."""
+    def _found(self) -> _Link | Facade:
+        """The service; the façade of this process where none can be started. It may be closed any moment."""
         with self._lock:
-            if self._link is None and self._local is None and not self._closed:
-                self._open()
-            if self._closed:
+            found = self._link or self._local
+            if found is None and not self._closed:
+                found = self._open()
+            if found is None or self._closed:
                 self._let_go()
                 raise ServiceError("This client is closed.")
-            return self._link
+            return found
 
-    def _open(self) -> None:
+    def _open(self) -> _Link | Facade:
         try:
             self._link = _Link(self._find())
         except StartError as error:
             self._reason = str(error)
             log.warning("working without a background service: %s", error)
             self._local = self._inside()
+            return self._local
+        return self._link
 
     def _let_go(self) -> None:
         """Close what was open; called with the lock held."""

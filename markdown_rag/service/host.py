@@ -7,6 +7,7 @@ checks a process's own.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import secrets
@@ -31,7 +32,7 @@ from markdown_rag.facade import Facade, Json
 from markdown_rag.service import wire
 from markdown_rag.service.methods import METHODS, PROGRESS, Lane, takes_progress, unpack
 
-LANE_THREADS = {Lane.QUICK: 8, Lane.WAIT: 128, Lane.SEARCH: 16, Lane.WORK: 8}
+LANE_THREADS = {Lane.QUICK: 8, Lane.WAIT: 128, Lane.SEARCH: 16, Lane.WORK: 16}
 AGENTS = 256  # façades kept; an agent whose was dropped gets a new one
 
 log = logging.getLogger(__name__)
@@ -68,10 +69,9 @@ class Host:
                 self._facades.popitem(last=False)
         return found
 
-    def perform(self, name: str, body: bytes, named: Mapping[str, Any]) -> bytes:
+    def perform(self, name: str, agent: wire.Agent, packed: Json, named: Mapping[str, Any]) -> bytes:
         """Carry out one call; the answer's last line. Faults of ours are raised."""
         try:
-            agent, packed = wire.read_request(body)
             arguments = unpack(name, packed)
             answer = getattr(self.facade(agent), name)(**arguments, **named)
         except FastRagError as error:
@@ -83,24 +83,30 @@ class Host:
         if name not in METHODS:
             unknown = InputError(f"There is no method {name}.", "Client and service are of different versions.")
             return Response(wire.line(error=wire.error_to_json(unknown)))
+        try:
+            agent, packed = wire.read_request(body)
+        except FastRagError as error:
+            return Response(wire.line(error=wire.error_to_json(error)))
         if takes_progress(name):
-            return StreamingResponse(self._stream(name, body), media_type="application/x-ndjson")
-        work = partial(self.perform, name, body, {})
-        limiter = self._limiters[METHODS[name].lane]
+            return StreamingResponse(self._stream(name, agent, packed), media_type="application/x-ndjson")
+        work = partial(self.perform, name, agent, packed, {})
+        limiter = self._limiters[METHODS[name].lane_for(packed)]
         return Response(await anyio.to_thread.run_sync(work, limiter=limiter, abandon_on_cancel=True))
 
-    async def _stream(self, name: str, body: bytes) -> AsyncIterator[bytes]:
+    async def _stream(self, name: str, agent: wire.Agent, packed: Json) -> AsyncIterator[bytes]:
         """Progress as it comes, then the answer."""
         send, receive = anyio.create_memory_object_stream[bytes](math.inf)
         token = anyio.lowlevel.current_token()
 
         def report(status: Json) -> None:
-            anyio.from_thread.run_sync(send.send_nowait, wire.line(progress=status), token=token)
+            # A client that has gone, or a service that is ending, is no reason to end the work with a fault.
+            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.RunFinishedError):
+                anyio.from_thread.run_sync(send.send_nowait, wire.line(progress=status), token=token)
 
         async def work() -> None:
             async with send:
-                call = partial(self.perform, name, body, {PROGRESS: report})
-                limiter = self._limiters[METHODS[name].lane]
+                call = partial(self.perform, name, agent, packed, {PROGRESS: report})
+                limiter = self._limiters[METHODS[name].lane_for(packed)]
                 await send.send(await anyio.to_thread.run_sync(call, limiter=limiter))
 
         async with anyio.create_task_group() as tasks, receive:

@@ -25,32 +25,48 @@ _MINUTE, _HOUR = 60.0, 3600.0
 
 
 class Lane(StrEnum):
-    """Who waits for whom: calls of one lane share its threads, and no lane waits for another."""
+    """Who waits for whom: calls of one lane share its threads, and no lane waits for another.
 
-    QUICK = "quick"  # the ledger alone
-    WAIT = "wait"  # sleeps most of the time
-    SEARCH = "search"  # what an agent waits for
-    WORK = "work"  # long looks at disk and store
+    QUICK: the ledger, and of the disk the caller's own folder alone, so that no call about a path that somebody named
+    (on a network disk that is gone) keeps anybody from a cancel. WAIT: sleeps most of the time. SEARCH: what an agent
+    waits for. WORK: looks at disk and store that can be long, and waits for them.
+    """
+
+    QUICK = "quick"
+    WAIT = "wait"
+    SEARCH = "search"
+    WORK = "work"
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
     """lane: whose threads carry it out. seconds: how long an answer may take before the service is asked for life.
 
-    once: it must not be repeated, when its answer was lost, with these arguments.
+    once: it must not be repeated, when its answer was lost, with these arguments. long: with these it is WORK.
     """
 
     lane: Lane
     seconds: float
     once: Callable[[Mapping[str, Any]], bool] = lambda _: False
+    long: Callable[[Mapping[str, Any]], bool] = lambda _: False
+
+    def lane_for(self, arguments: Mapping[str, Any]) -> Lane:
+        """Whose threads carry out this call."""
+        return Lane.WORK if self.long(arguments) else self.lane
+
+
+def _waits_for_fresh(arguments: Mapping[str, Any]) -> bool:
+    """Whether a search, as packed, walks its folders and waits for a job first."""
+    call = arguments.get("call")
+    return isinstance(call, Mapping) and bool(call.get("wait_for_fresh"))
 
 
 METHODS: Mapping[str, Method] = {
-    "index": Method(Lane.QUICK, _MINUTE),
+    "index": Method(Lane.WORK, _MINUTE),
     "status": Method(Lane.WAIT, _MINUTE),
     # Without an id the latest active job is meant: the first time may have ended one, and the second would another.
     "cancel": Method(Lane.QUICK, _MINUTE, once=lambda arguments: not arguments.get("job_id")),
-    "search": Method(Lane.SEARCH, _MINUTE),
+    "search": Method(Lane.SEARCH, _MINUTE, long=_waits_for_fresh),
     "read": Method(Lane.SEARCH, _MINUTE),
     "list_documents": Method(Lane.SEARCH, _MINUTE),
     "follow_links": Method(Lane.SEARCH, _MINUTE),

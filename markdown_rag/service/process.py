@@ -12,12 +12,12 @@ import json
 import logging
 import os
 import signal
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
 from markdown_rag.errors import FastRagError
 from markdown_rag.jobs.owner import this_process
+from markdown_rag.precedence import take_short_turns
 from markdown_rag.processes.detaching import Reporter, RotatingLog, detach
 from markdown_rag.processes.starting import try_lock
 from markdown_rag.service.identity import Identity
@@ -32,17 +32,18 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     reporter = Reporter(options.ready_fd)
     reporter.say(pid=os.getpid())
-    sys.setswitchinterval(0.001)  # answers are Python: a shorter slice keeps the loop from waiting for a search
+    take_short_turns()  # answers are Python too: the loop does not wait for a search
     logging.basicConfig(level=logging.INFO, handlers=[RotatingLog(options.log)])
     # Not before the launcher has its answer that this process exists: it takes half a second.
     from markdown_rag.service.serving import Service  # noqa: PLC0415
 
     identity = Identity(options.folder, options.fingerprint, options.version)
     try:
-        if not _take_life(identity):
+        life = _take_life(identity)
+        if life is None:
             reporter.say(busy=True)
             return 3
-        service = Service(identity, os.environ, loopback=options.loopback)
+        service = Service(identity, os.environ, life, loopback=options.loopback)
     except (FastRagError, OSError) as error:
         log.exception("cannot serve")
         reporter.say(error=type(error).__name__, message=str(error))
@@ -66,15 +67,18 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _take_life(identity: Identity) -> bool:
-    """Lock the life file and write our name into it; the lock is kept until this process ends. Raises OSError."""
+def _take_life(identity: Identity) -> int | None:
+    """Lock the life file and write our name into it; None if it is held.
+
+    The lock is kept, under the handle returned, until this process ends. Raises OSError.
+    """
     handle = os.open(identity.life_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if not try_lock(handle):
         os.close(handle)
-        return False
+        return None
     os.ftruncate(handle, 0)
     os.write(handle, json.dumps(asdict(this_process())).encode())
-    return True
+    return handle
 
 
 if __name__ == "__main__":

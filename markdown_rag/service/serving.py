@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -18,7 +19,8 @@ import uvicorn
 from markdown_rag import __version__
 from markdown_rag.facade import Json
 from markdown_rag.processes import sockets
-from markdown_rag.processes.endpoint import Endpoint, read_endpoint, withdraw_endpoint, write_endpoint
+from markdown_rag.processes.endpoint import Endpoint
+from markdown_rag.processes.findable import Findable, end_after, still_names
 from markdown_rag.processes.presence import Presence
 from markdown_rag.service.host import Controls, Host, application
 from markdown_rag.service.identity import Identity
@@ -28,8 +30,6 @@ from markdown_rag.service.siblings import retire_older
 CLOSE_SECONDS = 8.0  # then the process ends: whatever still runs is repeated by the next one
 GRACE_SECONDS = 2  # for answers under way
 KEEP_ALIVE_SECONDS = 75  # longer than clients keep an unused connection
-
-_LOOK_SECONDS = 1.0  # between looks at the endpoint file
 
 log = logging.getLogger("markdown_rag.service")
 
@@ -52,9 +52,9 @@ class _Server(uvicorn.Server):
 
 
 class Service:
-    """One service. environ: its variables, the agents' own left out."""
+    """One service. environ: its variables, the agents' own left out. life: the open life lock, which it holds."""
 
-    def __init__(self, identity: Identity, environ: Mapping[str, str], *, loopback: bool = False) -> None:
+    def __init__(self, identity: Identity, environ: Mapping[str, str], life: int, *, loopback: bool = False) -> None:
         """Open the sockets and publish the endpoint. Raises SettingsError, OSError."""
         self._identity = identity
         self._started = time.time()
@@ -89,7 +89,8 @@ class Service:
             self._say_goodbye,
         )
         self.endpoint = Endpoint(identity.kind, os.getpid(), address, presence, token)
-        write_endpoint(identity.endpoint, self.endpoint)
+        is_ours = partial(still_names, identity.life_lock, life)
+        self._findable = Findable(identity.endpoint, self.endpoint, is_ours)
 
     def about(self) -> Json:
         """What it says of itself."""
@@ -104,22 +105,16 @@ class Service:
         }
 
     def _stay_findable(self) -> None:
-        """Publish the endpoint again if its file was damaged; end if the state directory itself was taken away."""
-        while not self._left.wait(_LOOK_SECONDS):
-            try:
-                if not self._identity.life_lock.exists():
-                    log.warning("the state directory was removed")
-                    self.leave()
-                elif read_endpoint(self._identity.endpoint, self.endpoint.kind) != self.endpoint:
-                    write_endpoint(self._identity.endpoint, self.endpoint)
-            except OSError as error:  # a full disk may have room again
-                log.warning("cannot publish the endpoint: %s", error)
+        """End if the state directory itself was taken away, or another one is in its place."""
+        if not self._findable.keep(self._left):
+            log.warning("the state directory was removed")
+            self.leave()
 
     def leave(self) -> None:
         """Ask it to end; safe in a signal handler and in any thread."""
         self._left.set()
-        withdraw_endpoint(self._identity.endpoint, self.endpoint)
         self._server.should_exit = True
+        self._findable.withdraw()
 
     def serve(self) -> None:
         """Serve until the last client has gone or leave was called, then close everything."""
@@ -129,21 +124,13 @@ class Service:
             threading.Thread(target=work, name=work.__name__, daemon=True).start()
         asyncio.run(self._server.serve(sockets=[self._http]))
         self._shared.close()
-        for path in self._paths:
-            path.unlink(missing_ok=True)
+        sockets.remove(self._paths)
 
     def _say_goodbye(self) -> None:
         log.info("leaving")
-        _end_after(CLOSE_SECONDS)
+        end_after(CLOSE_SECONDS)
         self._presence.stop()
 
     def _begin(self) -> None:
         retire_older(self._identity)
         self._shared.begin()
-
-
-def _end_after(seconds: float) -> None:
-    """End the process even if closing takes longer."""
-    watchdog = threading.Timer(seconds, os._exit, args=(0,))
-    watchdog.daemon = True
-    watchdog.start()

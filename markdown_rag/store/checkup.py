@@ -15,9 +15,10 @@ import numpy as np
 from markdown_rag.errors import StoreError
 from markdown_rag.store import schema
 from markdown_rag.store.base import Model, Store
-from markdown_rag.store.milvus import Session, Target
+from markdown_rag.store.milvus import Session
 from markdown_rag.store.opening import StoreSettings, open_store
 from markdown_rag.store.sockets import greet_tls, reach
+from markdown_rag.store.target import Target
 
 _NO_WAIT_S = 0.0  # who looks wants to know how it is now
 

@@ -31,8 +31,9 @@ from markdown_rag.store.capabilities import SPARSE_FIELD, profile, vector_search
 from markdown_rag.store.endpoint import read_changes
 from markdown_rag.store.filters import ANY_ROW, CARRIES_LINKS, COMMITTING_ROW, conjunction, one_of_texts, to_expression
 from markdown_rag.store.handle import Handle
-from markdown_rag.store.listing import a_page, in_one, in_pages, pieces
-from markdown_rag.store.milvus import Session, Target
+from markdown_rag.store.listing import a_page, embedded, in_pages, pieces
+from markdown_rag.store.milvus import Session
+from markdown_rag.store.target import Target
 
 SESSION, BOUNDED = "Session", "Bounded"
 
@@ -197,7 +198,7 @@ class MilvusStore:
         """All rows of a filter, few fields; exact: with every acknowledged write."""
         if not self._handle.open():
             return []
-        whole = in_one if self.capabilities().embedded else in_pages
+        whole = embedded if self.capabilities().embedded else in_pages
         listing = a_page if only_a_page else whole
         return (
             self._handle.read(

@@ -10,7 +10,6 @@ readiness or why it cannot serve, as lines of JSON on the file descriptor given 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import logging
 import os
 import secrets
@@ -23,9 +22,10 @@ from typing import Any
 from markdown_rag.paths import make_private
 from markdown_rag.processes import sockets
 from markdown_rag.processes.detaching import Reporter, RotatingLog, detach
-from markdown_rag.processes.endpoint import Endpoint, withdraw_endpoint, write_endpoint
+from markdown_rag.processes.endpoint import Endpoint
+from markdown_rag.processes.findable import Findable, end_after
 from markdown_rag.processes.presence import Presence
-from markdown_rag.store.endpoint import ENDPOINT_FILE, KIND, read_endpoint
+from markdown_rag.store.endpoint import ENDPOINT_FILE, KIND
 from markdown_rag.store.engine import open_database, serve_database
 from markdown_rag.store.gate import Activity, Changes, Gate
 from markdown_rag.store.rwlock import ReadersFirstLock
@@ -34,7 +34,6 @@ CLOSE_SECONDS = 2.5  # then the process ends without merging on: the write-ahead
 _LOST_SECONDS = 0.5  # where there is nothing left to close
 _ANSWER_SECONDS = 1.0  # for calls under way
 LINGER_SECONDS = 2.0  # after the last client; with the closing of the database well under 5 s
-_LOOK_SECONDS = 1.0  # between looks at the endpoint file
 _HERE = Path()
 
 log = logging.getLogger("markdown_rag.engine")
@@ -65,7 +64,7 @@ class Engine:
         self._presence = Presence(listener, token, KIND, self._leave.set, linger=LINGER_SECONDS)
         self._server.start()
         self._presence.start()
-        write_endpoint(_HERE / ENDPOINT_FILE, self.endpoint)
+        self._findable = Findable(_HERE / ENDPOINT_FILE, self.endpoint, self._database.is_whole)
 
     def _serve(self, token: str, base: Path | None) -> tuple[Any, str]:
         is_whole = self._database.is_whole
@@ -84,36 +83,21 @@ class Engine:
         """Ask the engine to end; safe in a signal handler."""
         self._leave.set()
 
-    def _stay_findable(self) -> None:
-        """Publish the endpoint again if its file was damaged; end if the database itself was taken away."""
-        if not self._database.is_whole():
-            self._leave.set()
-        elif read_endpoint(_HERE) != self.endpoint:
-            with contextlib.suppress(OSError):  # a full disk: the next look tries again
-                write_endpoint(_HERE / ENDPOINT_FILE, self.endpoint)
-
     def wait(self) -> None:
-        """Serve until the last client has gone or leave was called, then close everything."""
-        while not self._leave.wait(_LOOK_SECONDS):
-            self._stay_findable()
-        whole = self._database.is_whole()
+        """Serve until the last client has gone, leave was called or the database was taken away; close everything."""
+        whole = self._findable.keep(self._leave) and self._database.is_whole()
         if not whole:
             log.warning("the database was taken away: ending without writing anything")
-        withdraw_endpoint(_HERE / ENDPOINT_FILE, self.endpoint)
+        self._findable.withdraw()
         self._presence.stop()
-        _end_after(CLOSE_SECONDS if whole else _LOST_SECONDS)
+        # Without merging on, if need be: all rows are in the log or in files that are complete.
+        end_after(CLOSE_SECONDS if whole else _LOST_SECONDS)
         self._server.stop(grace=_ANSWER_SECONDS).wait()
-        for path in self._sockets:
-            path.unlink(missing_ok=True)
-        self._changes.close()
-        self._database.close()
-
-
-def _end_after(seconds: float) -> None:
-    """End the process even if a merge takes longer: all rows are in the log or in files that are complete."""
-    watchdog = threading.Timer(seconds, os._exit, args=(0,))
-    watchdog.daemon = True
-    watchdog.start()
+        sockets.remove(self._sockets)
+        try:
+            self._database.close()
+        finally:
+            self._changes.close()
 
 
 def main(arguments: list[str] | None = None) -> int:

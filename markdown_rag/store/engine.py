@@ -33,6 +33,7 @@ log = logging.getLogger("markdown_rag.engine")
 
 SLICE = 100  # rows inserted in one turn
 WORKERS = 16
+WARM_WAIT_S = 1.0  # for a turn to prepare the next search in; without one that search does it
 MESSAGE_BYTES = 256 * 1024 * 1024
 
 
@@ -179,9 +180,16 @@ def _collection_class(kept: type, turns: ReadersFirstLock, activity: Activity) -
         def _maintain(self) -> None:
             try:
                 self._bg_compact_and_index()
-                self._living.view().warm()
+                self._warm()
             finally:
                 self._upkeep -= 1
+
+        def _warm(self) -> None:
+            """Do what the next search would have to. Who drops a collection waits for us in a turn of its own."""
+            with turns.read(within=WARM_WAIT_S) as held:
+                view = self._living.view() if held else None
+            if view is not None:
+                view.warm()
 
     class LivingCollection(TurnTaking):
         """Reading."""
@@ -193,18 +201,18 @@ def _collection_class(kept: type, turns: ReadersFirstLock, activity: Activity) -
         def load(self) -> None:
             super().load()
             if not self._bg_closed:
-                self._bg_executor.submit(lambda: self._living.view().warm())
+                self._bg_executor.submit(self._warm)
 
         def query(
             self, expr: str | None = None, output_fields: list[str] | None = None, limit: int | None = None,
             offset: int = 0, order_by_pk: bool = False, **_: Any,
         ) -> list[dict[str, Any]]:  # fmt: skip
             self._require_loaded()
-            view = self._living.view()
-            rows = view.read(view.select(self._passing(expr)), self._columns(output_fields))
-            if order_by_pk:
-                rows.sort(key=lambda row: row[self._pk_name])
-            return rows[offset : None if limit is None else offset + limit]
+            view, page = self._living.view(), slice(offset, None if limit is None else offset + limit)
+            found, columns = view.select(self._passing(expr)), self._columns(output_fields)
+            if not order_by_pk:
+                return view.read(found[page], columns)
+            return sorted(view.read(found, columns), key=lambda row: row[self._pk_name])[page]
 
         def get(self, pks: list[str], output_fields: list[str] | None = None, **_: Any) -> list[dict[str, Any]]:
             self._require_loaded()

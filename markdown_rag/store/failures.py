@@ -241,7 +241,7 @@ _RULES: tuple[Rule, ...] = (
         _CHECK_SERVER,
         codes=frozenset({2}),
         status=frozenset({"UNAVAILABLE", "CANCELLED"}),
-        text=("closed channel",),
+        text=("closed channel", "should create connection first"),  # another thread has just let go of it
     ),
     Rule(Kind.FINAL, StoreError, "Milvus refused a request: {text}.", text=("",)),
 )

@@ -106,7 +106,10 @@ class View:
 
 
 class Living:
-    """Keeps the view of one of the library's collections. Readers may ask at once; no writer may be at work."""
+    """Keeps the view of one of the library's collections. Readers may ask at once; no writer may be at work.
+
+    Whoever asks has a turn: calls by the gate, what is prepared in the background by itself (engine.py).
+    """
 
     def __init__(self, collection: Any, vector_field: str, sparse_field: str) -> None:
         self._collection = collection

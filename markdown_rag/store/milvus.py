@@ -1,9 +1,10 @@
 """A session with a Milvus server or the embedded engine: connecting, calling, and what its exceptions mean.
 
-``pymilvus`` is imported here on first use. Every call has a time limit. A call whose connection was lost is repeated
-on a new one (a killed engine is started again by it, a server that starts or restarts is waited for): everything the
-store sends can be repeated without harm, since rows are written and deleted by ids that never change their meaning. No
-exception of the library leaves this module.
+``pymilvus`` is imported here on first use. Every attempt at a call has a time limit, and so has the wait for a
+connection, which is made once for all who wait for it. A call whose connection was lost is repeated on a new one (a
+killed engine is started again by it, a server that starts or restarts is waited for), a few times or as long as wait_s
+says: everything the store sends can be repeated without harm, since rows are written and deleted by ids that never
+change their meaning. No MilvusException and no error of gRPC leaves this module.
 """
 
 from __future__ import annotations
@@ -15,63 +16,25 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 from markdown_rag.clock import current_stop
 from markdown_rag.errors import StoreAuthError, StoreUnavailable
-from markdown_rag.paths import is_store_address, names_server
+from markdown_rag.processes.starting import START_SECONDS
 from markdown_rag.store.base import Capabilities
 from markdown_rag.store.capabilities import capabilities_of
 from markdown_rag.store.failures import Failure, Kind, Symptoms, diagnose, illegal_address, speaks_tls
-from markdown_rag.store.given import OF_INDEX, Given
 from markdown_rag.store.launcher import EngineConnection, connect_engine
 from markdown_rag.store.sockets import checked_ca_file, wants_tls
 from markdown_rag.store.symptoms import symptoms_of
+from markdown_rag.store.target import Target
 
 T = TypeVar("T")
 _PAUSES = (0.0, 0.3, 1.0)  # before each repetition of a call whose connection was lost; then the last one again
 _CONNECT_S = 5.0  # the least that a connection to a server may take
 _TICK_S = 0.2  # how late a stop is seen
-_CLOSE_S = 0.5  # how long closing waits for a connection that is being made; whoever makes it drops it then
+_VERDICT_S = 1.0  # beyond its limit a connection is waited for, so that the library can say why it failed
 _IMPORTING = threading.Lock()
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where the store is. data_dir is set for the embedded engine; shown is fit for messages (no credentials).
-
-    database, ca_file: of a server; "" for its default database and the system's authorities. given: what messages call
-    the settings it comes from.
-    """
-
-    address: str
-    token: str
-    log_dir: Path
-    data_dir: Path | None
-    shown: str
-    database: str = ""
-    ca_file: str = ""
-    given: Given = OF_INDEX
-
-
-def target_of(
-    address: str, token: str, state_dir: Path, database: str = "", ca_file: str = "", *, given: Given = OF_INDEX
-) -> Target:
-    """The meaning of a store's address: a server's address, or the path of a data directory ending in ``.db``.
-
-    A relative path is inside the state directory. Raises StoreAddressError.
-    """
-    address = address.strip()
-    scheme, separator, rest = address.partition("://")
-    shown = f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else address
-    if not is_store_address(address):
-        raise illegal_address(shown, given)
-    if names_server(address):
-        return Target(address, token, state_dir, None, shown, database, ca_file, given)
-    data_dir = state_dir / Path(address).expanduser()
-    return Target(address, "", state_dir, data_dir, str(data_dir), given=given)
 
 
 def library() -> Any:
@@ -105,7 +68,8 @@ class Session:
         self._wait_s = 0.0 if target.data_dir is not None else wait_s  # a lost engine is started again instead
         self._away = False
         self._closing = threading.Event()
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()  # guards the connection; never held while one is made
+        self._connecting: Future[Any] | None = None
         self._client: Any = None
         self._engine: EngineConnection | None = None
         self._capabilities: Capabilities | None = None
@@ -205,20 +169,48 @@ class Session:
         return diagnose(seen, self.target.shown, seconds, self.target.given)
 
     def _connected(self, pymilvus: Any) -> Any:
+        """The client. Who comes while the connection is made shares its outcome, and waits no longer than its limit."""
         with self._lock:
             self._require_open()
-            if self._client is None:
-                self._client = self._connect(pymilvus)
-            self._require_open()  # somebody may have closed it without waiting for the connection
-            return self._client
+            if self._client is not None:
+                return self._client
+            waiting = self._connecting = self._connecting or self._begin_to_connect(pymilvus)
+        limit = self.seconds + (0.0 if self.target.data_dir is None else START_SECONDS)
+        if not wait([waiting], timeout=limit + _VERDICT_S).done:
+            raise self._diagnosed(Symptoms("", 0, "DEADLINE_EXCEEDED"), limit).error
+        return waiting.result()
+
+    def _begin_to_connect(self, pymilvus: Any) -> Future[Any]:
+        """Called with the lock held, so that nothing is over before it is known to have begun."""
+        made: Future[Any] = Future()
+        try:
+            threading.Thread(target=self._connect, args=(pymilvus, made), name="store-connect", daemon=True).start()
+        except RuntimeError as error:
+            raise StoreUnavailable("The system has no thread left to connect with.", "End other programs.") from error
+        return made
 
     def _require_open(self) -> None:
         if self._closing.is_set():
-            self._drop()
             raise StoreUnavailable("The store is closed.", "Ask again when the server is back.")
 
-    def _connect(self, pymilvus: Any) -> Any:
-        access = self._access()
+    def _connect(self, pymilvus: Any, made: Future[Any]) -> None:
+        """Make the connection, in a thread of its own, for all who wait; let go of it if the store was closed since."""
+        client, engine = None, None
+        try:
+            access, engine = self._access()
+            client = self._client_of(pymilvus, access)
+            with self._lock:
+                self._require_open()
+                self._client, self._engine, self._connecting = client, engine, None
+        except BaseException as error:  # noqa: BLE001 - handed over to who waits
+            with self._lock:
+                self._connecting = None
+            made.set_exception(error)
+            _close(client, engine)
+        else:
+            made.set_result(client)
+
+    def _client_of(self, pymilvus: Any, access: dict[str, str]) -> Any:
         try:
             return pymilvus.MilvusClient(**access, timeout=self._connect_seconds(), dedicated=True)
         except ValueError as error:  # the library's word for an address that it does not understand
@@ -232,17 +224,17 @@ class Session:
             return self.seconds
         return min(self.seconds, max(_CONNECT_S, 0.0 if self._away else self._wait_s))
 
-    def _access(self) -> dict[str, str]:
-        """Where the client connects, and as whom."""
+    def _access(self) -> tuple[dict[str, str], EngineConnection | None]:
+        """Where the client connects, and as whom; the embedded engine that answers there."""
         target = self.target
         if target.data_dir is not None:
-            self._engine = connect_engine(target.data_dir, target.log_dir, given=target.given)
-            return {"uri": self._engine.uri, "token": self._engine.token}
+            engine = connect_engine(target.data_dir, target.log_dir, given=target.given)
+            return {"uri": engine.uri, "token": engine.token}, engine
         given = {"uri": target.address, "token": target.token, "db_name": target.database}
         if target.ca_file and target.address.lower().startswith("https://"):
             # The library's word for whom to trust; its ca_pem_path is for clients that have certificates too.
             given["server_pem_path"] = checked_ca_file(target.ca_file, target.given)
-        return given
+        return given, None
 
     def _renew(self, generation: int) -> None:
         """Drop the connection unless another thread has replaced it since."""
@@ -252,24 +244,26 @@ class Session:
                 self._drop()
 
     def _drop(self) -> None:
+        """Let go of the connection; the caller holds the lock."""
         client, self._client = self._client, None
         engine, self._engine = self._engine, None
-        if client is not None:
-            client.close()
-        if engine is not None:
-            engine.close()
+        _close(client, engine)
 
     def close(self) -> None:
-        """Let go of the connection and the engine. Safe to call twice."""
+        """Let go of the connection and the engine. Safe to call twice. One that is being made is let go of then."""
         self._closing.set()
-        if self._lock.acquire(timeout=_CLOSE_S):
-            try:
-                self._drop()
-            finally:
-                self._lock.release()
+        with self._lock:
+            self._drop()
 
     def describe(self, name: str) -> Mapping[str, Any]:
         """What a server knows of a collection, its properties as a mapping."""
         found: dict[str, Any] = self.call(lambda client, seconds: client.describe_collection(name, timeout=seconds))
         properties = found.get("properties")
         return {**found, "properties": properties if isinstance(properties, Mapping) else {}}
+
+
+def _close(client: Any, engine: EngineConnection | None) -> None:
+    if client is not None:
+        client.close()
+    if engine is not None:
+        engine.close()

@@ -9,7 +9,8 @@ from markdown_rag.store import schema
 from markdown_rag.store.base import Model, Store
 from markdown_rag.store.collection import MilvusStore
 from markdown_rag.store.given import OF_INDEX, Given
-from markdown_rag.store.milvus import Session, Target, target_of
+from markdown_rag.store.milvus import Session
+from markdown_rag.store.target import Target, target_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,20 +29,20 @@ class ReadersFirstLock:
         self._writers_since = 0.0  # when the waiting writers last had a turn, or began to wait
 
     @contextlib.contextmanager
-    def read(self) -> Iterator[None]:
-        """Hold the lock together with other readers."""
+    def read(self, within: float | None = None) -> Iterator[bool]:
+        """Hold the lock together with other readers. within: seconds to wait; yields whether it is held then."""
         with self._changed:
             self._waiting_readers += 1
             try:
-                self._changed.wait_for(lambda: not self._writing and not self._writers_turn())
+                held = self._changed.wait_for(lambda: not self._writing and not self._writers_turn(), within)
             finally:
                 self._waiting_readers -= 1
-            self._readers += 1
+            self._readers += held
         try:
-            yield
+            yield held
         finally:
             with self._changed:
-                self._readers -= 1
+                self._readers -= held
                 self._changed.notify_all()
 
     @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from markdown_rag.app import App
 from markdown_rag.errors import InputError, JobError, StoreFormatError
 from markdown_rag.facade import IndexCall
 from markdown_rag.freshening import watches_of
+from markdown_rag.indexing.statcache import StatCache
 from markdown_rag.jobs.job import IndexRequest
 from markdown_rag.paths import workspace_for
 from markdown_rag.settings import load_settings
@@ -107,6 +109,37 @@ def test_a_folder_that_is_cleared_is_not_watched_until_it_is_indexed_again(
     assert watches_of(parts).state() == []
     indexed(app)
     assert [watched.root for watched in watches_of(parts).state()] == [vault]
+
+
+@pytest.mark.parametrize("step", [(MemoryStore, "catalog"), (StatCache, "load")], ids=["early", "late"])
+def test_a_folder_that_is_cleared_stays_so_though_its_watch_looks_at_it_for_long(
+    step: tuple[type, str],
+    agent: Callable[..., App],
+    store: HoldingStore,
+    vault: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looking, go_on, usual = threading.Event(), threading.Event(), getattr(*step)
+
+    def held(*arguments: object) -> object:
+        if threading.current_thread().name == f"watch {vault.name}" and (vault / "b.md").exists():
+            looking.set()
+            assert go_on.wait(60.0)
+        return usual(*arguments)
+
+    monkeypatch.setattr(*step, held)
+    write(vault, "a")
+    app = agent(MARKDOWN_WORKSPACE=str(vault), MARKDOWN_WATCH="on")
+    indexed(app)
+    (watch,) = [thread for thread in threading.enumerate() if thread.name == f"watch {vault.name}"]
+    write(vault, "b")
+    assert looking.wait(60.0)
+    assert app.clear(confirm=True)["cleared"]
+    last = app.status()["job_id"]
+    go_on.set()
+    watch.join(60.0)
+    assert app.status()["job_id"] == last  # no job came after the clear
+    assert stored(store) == set()
 
 
 def test_a_copy_to_another_server_takes_no_token_database_or_certificates_of_the_first() -> None:

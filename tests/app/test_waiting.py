@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,15 @@ from markdown_rag.settings import load_settings
 from markdown_rag.wiring import Parts
 from tests.app.conftest import write
 from tests.indexing.parts import HashingEmbedder, embeddings_over
+from tests.ports import refusing
+from tests.waiting import eventually
+
+
+@contextmanager
+def listening() -> Iterator[int]:
+    """A port that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["refuses", "is silent"])
@@ -21,10 +31,8 @@ def test_a_job_that_waits_for_a_server_that_is_away_is_cancelled_all_the_same(
     state_dir: Path, vault: Path, silent: bool
 ) -> None:
     write(vault, "a")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        if not silent:
-            listener.close()
+    with listening() if silent else refusing() as port:
+        address = f"http://127.0.0.1:{port}"
         settings = load_settings(
             {"MARKDOWN_RAG_CACHE_DIR": str(state_dir), "MILVUS_ADDRESS": address, "MILVUS_WAIT_SECONDS": "600"}
         )
@@ -32,7 +40,7 @@ def test_a_job_that_waits_for_a_server_that_is_away_is_cancelled_all_the_same(
             parts.once("embeddings", lambda: embeddings_over(HashingEmbedder(), state_dir, parts.clock))
             app = App(parts, settings, vault)
             job_id = app.index(IndexCall())["job_id"]
-            while not app.status(job_id)["note"]:
-                assert app.status(job_id, 0.1)["status"] in {"queued", "running"}
+            status = eventually(lambda: app.status(job_id, 0.1), lambda seen: seen["note"], seconds=60)
+            assert status["status"] == "running"
             assert app.cancel(job_id)["cancelled"]
             assert app.status(job_id, 60.0)["status"] == "cancelled"

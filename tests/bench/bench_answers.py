@@ -3,8 +3,10 @@
     python tests/bench/bench_answers.py SET... [--searches 1000]
 
 A set holds ``docs/`` and ``queries.jsonl``. Names: at most 200 that look like exact names and stand in one document
-alone; how often that document comes first. Tokens: of the text of an answer with k 5, over the set's questions. Memory:
-of this process after a first round of questions and after as many searches as asked for, all of them different.
+alone; how often that document comes first. Pairs: at most 200 of neighbouring words, each known from five documents and
+more, that stand side by side in one document alone; how often that is among the first five, and first. Tokens: of the
+text of an answer with k 5, over the set's questions. Memory: of this process after a first round of questions and after
+as many searches as asked for, all of them different.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import random
 import re
 import statistics
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -27,7 +30,9 @@ from markdown_rag.markdown.tokens import count
 from markdown_rag.server.render import search_text
 from markdown_rag.service.opening import open_facade
 
-NAMES = 200
+NAMES = PAIRS = 200
+_KNOWN = 5, 100  # documents that each word of a pair stands in
+_WORD = re.compile(r"[A-Za-z][A-Za-z'-]*|\S")
 _NAME = re.compile(r"(?<![\w/.\-])(?:--?)?[A-Za-z]\w*(?:[._\-/:]\w+)*(?![\w/\-])")
 
 
@@ -48,6 +53,26 @@ def exact_names(docs: Path) -> list[tuple[str, str]]:
     return found[:NAMES]
 
 
+def word_pairs(docs: Path) -> list[tuple[str, str]]:
+    """Pairs of words that one document alone has side by side, with that document; the same ones each time."""
+    holders: dict[str, set[str]] = {}
+    pairs: dict[tuple[str, str], set[str]] = {}
+    for path in sorted(docs.rglob("*.md")):
+        words = [word.lower() for word in _WORD.findall(path.read_text(encoding="utf-8", errors="replace"))]
+        for one, other in pairwise(words):
+            holders.setdefault(one, set()).add(str(path))
+            if min(len(one), len(other)) > 3 and one.isalpha() and other.isalpha() and one != other:
+                pairs.setdefault((one, other), set()).add(str(path))
+    least, most = _KNOWN
+    found = [
+        (" ".join(pair), *paths)
+        for pair, paths in sorted(pairs.items())
+        if len(paths) == 1 and all(least <= len(holders.get(word, ())) <= most for word in pair)
+    ]
+    random.Random(1).shuffle(found)
+    return found[:PAIRS]
+
+
 def measure(app: Facade, folder: Path, searches: int) -> None:
     docs = (folder / "docs").resolve()
     job_id = app.index(IndexCall(root=str(docs)))["job_id"]
@@ -59,6 +84,10 @@ def measure(app: Facade, folder: Path, searches: int) -> None:
 
     names = exact_names(docs)
     first = [name for name, path in names if [hit["path"] for hit in ask(name, 1)["hits"]] == [path]]  # type: ignore[attr-defined]
+    pairs = word_pairs(docs)
+    found = [([hit["path"] for hit in ask(pair)["hits"]], path) for pair, path in pairs]  # type: ignore[attr-defined]
+    among = [paths for paths, path in found if path in paths]
+    leading = [paths for paths, path in found if paths[:1] == [path]]
     asked = [question.query for question in read_questions(folder / "queries.jsonl")]
     tokens = [count(search_text(ask(query))) for query in asked]
     here = psutil.Process()
@@ -67,7 +96,8 @@ def measure(app: Facade, folder: Path, searches: int) -> None:
         ask(f"{asked[number % len(asked)]} {number}")
     after = here.memory_info().rss / 2**20
     print(
-        f"{folder.name}: {len(first)} of {len(names)} exact names first ({len(first) / len(names):.3f}); answers have "
+        f"{folder.name}: {len(first)} of {len(names)} exact names first ({len(first) / len(names):.3f}); {len(among)} "
+        f"of {len(pairs)} pairs of words among the first five, {len(leading)} first; answers have "
         f"{statistics.median(tokens):.1f} tokens in the middle, {max(tokens)} at most, over {len(asked)} questions; "
         f"{before:.0f} MB before {searches} searches, {after:.0f} MB after",
         flush=True,

@@ -25,7 +25,7 @@ from markdown_rag.store import schema
 from markdown_rag.store.base import Model
 from markdown_rag.store.collection import MilvusStore
 from markdown_rag.store.launcher import connect_engine
-from markdown_rag.store.milvus import target_of
+from markdown_rag.store.target import target_of
 
 INSERT_ROWS = 1000
 LIMIT = 100  # rows of each raw search: what a search of ours asks for

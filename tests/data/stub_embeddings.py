@@ -54,6 +54,7 @@ class Behaviour:
     fail_status: int = 429
     retry_after: str = ""  # Retry-After header on errors
     hang: bool = False  # accept and never answer (until cleared)
+    hold_word: str = ""  # requests with a text that holds this word get no answer (until cleared)
     hang_s: float = 0.0  # answer only after this long
     max_texts: int = 0  # > 0: 400 when a request carries more texts (as OpenAI 2048, Vertex 250)
     max_tokens_text: int = 0  # > 0: 400 when one text has more than this many estimated tokens
@@ -83,6 +84,7 @@ class StubState:
         self.b = b
         self.lock = threading.Lock()
         self.cache: dict[tuple[str, int], tuple[int, float]] = {}
+        self.now = 0  # requests under way since the last reset
         self.token = "ya29.stub-access-token"
         self.reset()
 
@@ -147,11 +149,13 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     state: StubState
+    counted: dict | None = None  # the counters of the request under way
 
     def log_message(self, *a):
         pass
 
     def _send(self, code: int, obj, headers=()):
+        self._leave()
         body = obj if isinstance(obj, bytes) else json.dumps(obj).encode()
         with self.state.lock:
             k = str(code)
@@ -254,6 +258,7 @@ class Handler(BaseHTTPRequestHandler):
             s.last_headers = dict(self.headers)
             s.open_requests.set()
             s.now += 1
+            self.counted = s.n
             under_way = s.now
             s.n["max_concurrent_seen"] = max(s.n["max_concurrent_seen"], s.now)
             limited = False
@@ -272,7 +277,7 @@ class Handler(BaseHTTPRequestHandler):
             t_end = time.monotonic() + b.hang_s + (b.latency_ms + b.latency_per_text_ms * len(texts)) / 1000
             if b.slow_word and any(b.slow_word in t for t in texts):
                 t_end += b.slow_s
-            while b.hang:
+            while b.hang or (b.hold_word and any(b.hold_word in t for t in texts)):
                 time.sleep(0.02)
             if b.drop:
                 self.close_connection = True
@@ -342,8 +347,14 @@ class Handler(BaseHTTPRequestHandler):
                 s.n["answered_texts"] += len(texts)
             self._send(200, out)
         finally:
-            with s.lock:
-                s.now -= 1
+            self._leave()
+
+    def _leave(self):
+        """No longer under way: before the answer is sent, as who has it may ask again at once."""
+        with self.state.lock:
+            if self.counted is self.state.n:
+                self.state.now -= 1
+            self.counted = None
 
 
 class _Server(ThreadingHTTPServer):
@@ -366,7 +377,7 @@ class StubServer:
         return self
 
     def __exit__(self, *a):
-        self.state.b.hang = False
+        self.state.b.hang, self.state.b.hold_word = False, ""
         self.httpd.shutdown()
         self.httpd.server_close()
 

@@ -17,11 +17,34 @@ from stub_embeddings import Behaviour, StubServer
 
 from markdown_rag.embeddings.base import Embedder, Role
 from markdown_rag.embeddings.registry import EmbeddingSettings, create_embedder
+from tests.waiting import SECONDS, eventually, joined
 
 KEY = "sk-test-0123456789abcdefSECRET"
 
 Make = Callable[..., Embedder]
 Hosted = Callable[[str], Embedder]
+
+
+class When(threading.Thread):
+    """Does something as soon as the provider has been asked, in a thread of its own."""
+
+    def __init__(self, stub: StubServer, act: Callable[[], object], requests: int = 1) -> None:
+        super().__init__(daemon=True)
+        self._stub, self._act, self._requests = stub, act, requests
+        self._asked = False
+        self.start()
+
+    def run(self) -> None:
+        try:
+            eventually(lambda: self._stub.state.now >= self._requests)
+            self._asked = True
+        finally:
+            self._act()
+
+    def check(self) -> None:
+        """It was asked, and what was to be done then is done."""
+        joined(self)
+        assert self._asked
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,7 +58,7 @@ def no_thread_is_left() -> Iterator[None]:
     yield
     for thread in threading.enumerate():
         if thread.name == "embedding-request":
-            thread.join(5)
+            thread.join(SECONDS)
             assert not thread.is_alive(), "a request's thread outlived its test"
 
 
@@ -80,7 +103,7 @@ def build(provider: str, server: StubServer, **more: object) -> Embedder:
     values: dict[str, object] = {
         "base_url": root if provider in ("gemini", "vertex") else server.url,
         "api_key": KEY,
-        "timeout_s": 10.0,
+        "timeout_s": 60.0,
         "model": "text-embedding-005" if provider == "vertex" else "",
     }
     return create_embedder(EmbeddingSettings(provider=provider, **{**values, **more}))  # type: ignore[arg-type]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -23,6 +24,8 @@ from markdown_rag.errors import (
     EmbeddingRefused,
     EmbeddingUnavailable,
 )
+from tests.embeddings.conftest import When
+from tests.waiting import SECONDS, eventually, joined
 
 Make = Callable[..., Embedder]
 TEXTS = [f"text number {i}" for i in range(40)]
@@ -66,16 +69,23 @@ def test_nothing_to_embed_asks_nobody(stub: StubServer, make: Make) -> None:
 
 
 def test_no_more_requests_are_under_way_than_allowed_and_all_places_are_used(stub: StubServer, make: Make) -> None:
-    stub.control(latency_ms=40)
+    stub.control(hang=True)
+    release = When(stub, lambda: stub.control(hang=False), requests=3)
     documents(batcher(make(), concurrent=3))
+    release.check()
     assert stub.stats()["max_concurrent_seen"] == 3
 
 
 def test_one_slow_batch_holds_up_no_other(stub: StubServer, make: Make) -> None:
-    stub.control(slow_word="number 0", slow_s=0.6)
+    stub.control(hold_word="number 0")
     order: list[int] = []
-    b = batcher(make(), concurrent=2)
-    b.embed(TEXTS, Role.DOCUMENT, StopSignal(), on_vectors=lambda indices, _: order.extend(indices))
+
+    def arrived(indices: Sequence[int], _vectors: object) -> None:
+        order.extend(indices)
+        if len(order) == 35:
+            stub.control(hold_word="")
+
+    batcher(make(), concurrent=2).embed(TEXTS, Role.DOCUMENT, StopSignal(), on_vectors=arrived)
     assert sorted(order) == list(range(40))
     assert order[-5:] == [0, 1, 2, 3, 4]
 
@@ -127,10 +137,11 @@ def test_advice_during_a_pause_that_a_provider_asked_for_is_to_wait_and_not_to_l
 
 def test_rate_limits_lose_no_text_and_slow_the_pace(stub: StubServer, make: Make) -> None:
     b = batcher(make(), items=1, concurrent=8)
-    stub.control(max_concurrent=2, latency_ms=10)
-    vectors = documents(b)
-    assert all(same(vector, stub, text) for vector, text in zip(vectors, TEXTS, strict=True))
-    assert b.places < 8
+    stub.control(fail_first=3, max_concurrent=2, latency_ms=10)
+    places: list[float] = []
+    outcome = b.embed(TEXTS, Role.DOCUMENT, StopSignal(), on_vectors=lambda *_: places.append(b.places))
+    assert all(same(vector, stub, text) for vector, text in zip(outcome.vectors, TEXTS, strict=True))
+    assert min(places) < 8
     assert stub.stats()["ok"] == 40
 
 
@@ -238,33 +249,30 @@ def test_a_stop_is_obeyed_while_the_provider_hangs(stub: StubServer, make: Make)
     embedder = make(timeout_s=60.0)
     b = Batcher(embedder, BatchPolicy(items=5), SystemClock())
     stop = StopSignal()
-    threading.Thread(target=lambda: (stub.state.open_requests.wait(5), stop.stop("Enough.")), daemon=True).start()
+    asked = When(stub, lambda: stop.stop("Enough."))
     with pytest.raises(Cancelled, match="Enough"):
         documents(b, stop=stop)
+    asked.check()
     assert stub.stats()["ok"] == 0
     embedder.close()  # breaks off what would hang for a minute
-    assert b.join(5)
+    assert b.join(SECONDS)
 
 
 def test_what_arrives_after_a_stop_is_still_handed_over(stub: StubServer, make: Make) -> None:
     stub.control(hang=True)
     b = Batcher(make(), BatchPolicy(items=20, concurrent=2), SystemClock())
     stop, kept = StopSignal(), []
-
-    def when_asked() -> None:
-        stub.state.open_requests.wait(5)
-        stop.stop()
-
-    threading.Thread(target=when_asked, daemon=True).start()
+    asked = When(stub, stop.stop)
     with pytest.raises(Cancelled):
         b.embed(TEXTS, Role.DOCUMENT, stop, on_vectors=lambda indices, _: kept.extend(indices))
+    asked.check()
     stub.control(hang=False)
-    assert b.join(5)
+    assert b.join(SECONDS)
     assert sorted(kept) in (list(range(20)), list(range(40)))
 
 
 def test_a_query_is_answered_while_documents_hold_every_place(stub: StubServer, make: Make) -> None:
-    stub.control(slow_word="number", slow_s=30)
+    stub.control(hold_word="number")
     embedder = make()
     b = Batcher(embedder, BatchPolicy(items=5, concurrent=2), SystemClock())
     stop = StopSignal()
@@ -278,10 +286,12 @@ def test_a_query_is_answered_while_documents_hold_every_place(stub: StubServer, 
 
     running = threading.Thread(target=index)
     running.start()
-    stub.state.open_requests.wait(5)
+    eventually(lambda: stub.state.now == 2)
     outcome = b.embed(["where is it?"], Role.QUERY, StopSignal())
+    assert stub.state.now == 2
     stop.stop()
-    running.join(5)
+    joined(running)
+    stub.control(hold_word="")
     assert same(outcome.vectors[0], stub, "where is it?")
     assert len(caught) == 1
     embedder.close()
@@ -318,3 +328,39 @@ def test_a_pause_between_batches_is_kept(make: Make) -> None:
     started = clock.monotonic()
     documents(b)
     assert 9 <= clock.monotonic() - started < 13
+
+
+def test_threads_that_the_system_refuses_cost_time_and_no_place_at_the_provider(
+    stub: StubServer, make: Make, no_more_threads
+) -> None:
+    asking = batcher(make())
+    documents(asking)  # the provider works, so that failures could be laid to the texts
+    for role in (Role.DOCUMENT, Role.QUERY):
+        with no_more_threads(), pytest.raises(EmbeddingUnavailable, match="thread"):
+            asking.embed(TEXTS, role, StopSignal())
+    assert asking.join(0.0)
+    vectors = documents(asking)
+    assert all(same(vector, stub, text) for vector, text in zip(vectors, TEXTS, strict=True))
+    assert asking.join(10.0)
+
+
+def test_a_thread_that_is_refused_for_a_moment_costs_no_text(stub: StubServer, make: Make, no_more_threads) -> None:
+    refused = ExitStack()
+    refused.enter_context(no_more_threads())
+    waits = 0
+
+    class Passing(ManualClock):
+        """Threads are there again when the run has waited a few times."""
+
+        def wait(self, event: threading.Event, seconds: float) -> bool:
+            nonlocal waits
+            waits += 1
+            if waits == 8:
+                refused.close()
+            return super().wait(event, seconds)
+
+    with refused:
+        asking = Batcher(make(), BatchPolicy(items=5, concurrent=4), Passing())
+        vectors = documents(asking)
+    assert all(same(vector, stub, text) for vector, text in zip(vectors, TEXTS, strict=True))
+    assert asking.join(10.0)

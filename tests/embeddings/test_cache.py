@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from markdown_rag import database
 from markdown_rag.clock import ManualClock
 from markdown_rag.embeddings.base import ModelCard, Role, Vector
 from markdown_rag.embeddings.cache import VectorCache
@@ -127,6 +128,30 @@ def test_reading_writes_nothing_on_the_same_day(tmp_path: Path) -> None:
     clock.advance(DAY)
     cache.get("f", list(items))
     assert wal.stat().st_size > before
+    cache.close()
+
+
+def test_what_is_kept_is_found_while_the_file_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 3_600.0)  # whoever waits for the other's lock never comes back
+    clock = ManualClock()
+    cache = VectorCache(tmp_path / "vectors.db", clock=clock)
+    items = named(20)
+    cache.put("f", items)
+    clock.advance(DAY)
+    other = sqlite3.connect(tmp_path / "vectors.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    found = cache.get("f", list(items))
+    assert {name: vector.tobytes() for name, vector in found.items()} == {
+        name: vector.tobytes() for name, vector in items.items()
+    }
+    assert "locked" in cache.trouble
+    other.execute("ROLLBACK")
+    assert cache.get("f", list(items)).keys() == items.keys()
+    (days,) = other.execute("SELECT count(DISTINCT day) FROM vectors WHERE day = ?", (clock.now() // DAY,)).fetchone()
+    assert days == 1  # now the use is noted
+    other.close()
     cache.close()
 
 

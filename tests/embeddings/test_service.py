@@ -24,6 +24,8 @@ from markdown_rag.errors import (
     EmbeddingUnavailable,
     FastRagError,
 )
+from tests.embeddings.conftest import When
+from tests.waiting import eventually, joined
 
 Make = Callable[..., Embedder]
 Open = Callable[..., Embeddings]
@@ -32,6 +34,10 @@ TEXTS = [f"note {i}" for i in range(20)]
 
 def names(texts: list[str]) -> list[str]:
     return [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+
+
+def requests_under_way() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "embedding-request"]
 
 
 def embed(service: Embeddings, texts: list[str], **more: bool) -> DocumentOutcome:
@@ -115,18 +121,17 @@ def test_what_a_cancelled_run_still_receives_is_kept(stub: StubServer, start: Op
     service = start(clock=SystemClock(), dimension=16)
     stub.control(hang=True)
     stop = StopSignal()
-    threading.Thread(target=lambda: (stub.state.open_requests.wait(5), stop.stop()), daemon=True).start()
+    asked = When(stub, stop.stop)
     with pytest.raises(Cancelled):
         service.documents(TEXTS, names(TEXTS), stop)
+    asked.check()
     stub.control(hang=False)
-    for thread in threading.enumerate():
-        if thread.name == "embedding-request":
-            thread.join(5)
+    joined(*requests_under_way())
     assert service.known(names(TEXTS)) == set(names(TEXTS[:5]))
 
 
 def test_closing_ends_a_hung_request_at_once(stub: StubServer, start: Open) -> None:
-    service = start(clock=SystemClock(), dimension=16, timeout_s=60.0)
+    service = start(clock=SystemClock(), dimension=16, timeout_s=600.0)
     stub.control(hang=True)
     ended: list[FastRagError] = []
 
@@ -138,10 +143,9 @@ def test_closing_ends_a_hung_request_at_once(stub: StubServer, start: Open) -> N
 
     asking = threading.Thread(target=ask)
     asking.start()
-    stub.state.open_requests.wait(5)
+    eventually(lambda: stub.state.now == 1)
     service.close()
-    assert not [t for t in threading.enumerate() if t.name == "embedding-request"]
-    asking.join(5)
+    joined(asking, *requests_under_way())  # long before the request's own time is up
     assert len(ended) == 1
     assert stub.stats()["requests"] == 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from contextlib import closing
+from contextlib import closing, suppress
 
 import psutil
 import pytest
@@ -42,8 +42,18 @@ def apart():
         yield made
 
 
+def children() -> list[psutil.Process]:
+    """Chunkers that this process has started; it may have started others."""
+    found = []
+    for process in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if "markdown_rag.indexing.chunker" in process.cmdline():
+                found.append(process)
+    return found
+
+
 def child() -> psutil.Process:
-    (found,) = psutil.Process().children()
+    (found,) = children()
     return found
 
 
@@ -97,4 +107,10 @@ def test_few_files_start_no_process(files: int) -> None:
         for _ in range(HERE_FILES):
             made.put("a.md", b"# One\n\nWords.\n")
             made.take()
-        assert psutil.Process().children() == []
+        assert children() == []
+
+
+def test_where_no_thread_can_watch_it_there_is_no_process_and_the_run_chunks_itself(no_more_threads) -> None:
+    with no_more_threads(), closing(Chunker(POLICY, here=0)) as made:
+        assert documents(made) == expected()
+        assert children() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +15,12 @@ import pytest
 from markdown_rag.clock import ManualClock, StopSignal
 from markdown_rag.errors import Cancelled, GuardError, WorkspaceError
 from markdown_rag.indexing.ignore import ScanPolicy
+from markdown_rag.indexing.indexer import Indexer
 from markdown_rag.indexing.report import Phase, Progress
 from markdown_rag.indexing.survey import survey
 from markdown_rag.markdown.chunking import ChunkPolicy
 from markdown_rag.store.base import Where
+from tests.waiting import eventually, joined
 
 from .parts import Bench
 from .reference import ReferenceIndex, stored
@@ -35,6 +38,16 @@ def sections(count: int, changed: int = -1) -> str:
     return "# Top\n\n" + "".join(
         f"## Part {i}\n\n{'new' if i == changed else 'old'} {i} {words}\n\n" for i in range(count)
     )
+
+
+def test_an_indexer_changes_nothing_of_the_process_that_makes_it(bench: Bench) -> None:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.004)
+    try:
+        Indexer(bench.store, bench.embeddings, bench.cache, bench.clock).close()
+        assert sys.getswitchinterval() == pytest.approx(0.004)
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_new_files_are_stored_and_counted(bench: Bench) -> None:
@@ -374,7 +387,7 @@ def test_a_stop_is_seen_while_the_provider_hangs(bench: Bench) -> None:
 
     def hang(_: Sequence[str]) -> None:
         asked.set()
-        release.wait(60)
+        release.wait(300)
 
     bench.embedder.before = hang
     outcome: list[BaseException] = []
@@ -388,10 +401,9 @@ def test_a_stop_is_seen_while_the_provider_hangs(bench: Bench) -> None:
     runner = threading.Thread(target=index)
     runner.start()
     assert asked.wait(30)
-    assert progress.note == "waiting for the embedding provider"
+    eventually(lambda: progress.note, lambda note: note == "waiting for the embedding provider")
     stop.stop()
-    runner.join(30)
-    assert not runner.is_alive()
+    joined(runner)
     assert len(outcome) == 1
     release.set()
 

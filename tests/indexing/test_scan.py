@@ -246,3 +246,22 @@ def test_a_walk_stops_when_asked(vault: Vault) -> None:
     stop.stop()
     with pytest.raises(Cancelled):
         scan(Scope(workspace_for(vault.root)), ScanPolicy(), stop)
+
+
+def test_a_walk_stops_in_the_middle_of_a_large_folder(vault: Vault) -> None:
+    for number in range(1_000):
+        vault.file(f"large/{number}.md", "")
+
+    class Soon(StopSignal):
+        """Somebody asks for a stop while the second folder is looked at."""
+
+        checks = 0
+
+        def check(self) -> None:
+            self.checks += 1
+            if self.checks > 5:
+                self.stop()
+            super().check()
+
+    with pytest.raises(Cancelled):
+        scan(Scope(workspace_for(vault.root)), ScanPolicy(), Soon())

@@ -34,6 +34,14 @@ def test_what_is_noted_is_loaded_again(database: Database) -> None:
     assert StatCache(database).load(Scope(WORKSPACE)) == {"a.md": noted(), "b.md": skipped}
 
 
+def test_a_reason_that_only_another_version_knows_costs_a_reading_of_that_file(database: Database) -> None:
+    cache = StatCache(database)
+    cache.note("w", {"a.md": noted(), "b.md": noted(NotRead(ProblemKind.EMPTY, "empty"))})
+    with database.write() as connection:
+        connection.execute("UPDATE stats SET skip_kind = 'unheard of' WHERE path = 'b.md'")
+    assert cache.load(Scope(WORKSPACE)) == {"a.md": noted()}
+
+
 def test_a_scope_loads_exactly_what_lies_in_it(database: Database) -> None:
     cache = StatCache(database)
     paths = ["a_b/x.md", "a_b/y/z.md", "aXb/x.md", "a_b2/x.md", "a_b", "a_b-/x.md", "a%b/x.md"]

@@ -13,7 +13,7 @@ import pytest
 from markdown_rag.clock import StopSignal, SystemClock
 from markdown_rag.database import Database
 from markdown_rag.indexing.report import Progress
-from markdown_rag.jobs.admission import Join, Limits
+from markdown_rag.jobs.admission import Limits, Repeated
 from markdown_rag.jobs.job import CANCEL_NOTE, GOES_ON_NOTE, Job, Status, ask_to_cancel, start
 from markdown_rag.jobs.lease import HEIR_SECONDS, LEASE_SECONDS, MOST_ADOPTIONS, Estate, inherit
 from markdown_rag.jobs.ledger import FILE_NAME, MIGRATIONS, Ledger, open_ledger
@@ -171,7 +171,28 @@ def test_a_repeated_request_gets_the_job_of_the_first_time_even_when_it_has_ende
     again, other = queue.submit(ask("a"), "once"), queue.submit(ask("a"), "another")
     queue.close()
     assert (again.job.id, again.joined) == (first.job.id, True)
+    assert again.job.status is Status.SUCCEEDED
+    assert "succeeded" in again.message
+    assert "waiting" not in again.message
     assert other.job.id != first.job.id
+
+
+def test_a_repeated_request_whose_job_runs_says_that_it_runs(ledger: Ledger, ask) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def run(_job: Job, _progress: Progress, _stop: StopSignal) -> Mapping[str, Any]:
+        begun.set()
+        assert go_on.wait(BOUND)
+        return {}
+
+    queue = JobQueue(ledger, run, SystemClock())
+    first = queue.submit(ask("a"), "once")
+    assert begun.wait(BOUND)
+    again = queue.submit(ask("a"), "once")
+    go_on.set()
+    queue.close()
+    assert again.job.id == first.job.id
+    assert "it is running" in again.message
 
 
 def test_request_ids_are_forgotten_with_their_jobs(tmp_path: Path, ask) -> None:
@@ -179,11 +200,11 @@ def test_request_ids_are_forgotten_with_their_jobs(tmp_path: Path, ask) -> None:
     owner = this_process()
     _, job = ledger.submit(ask("a"), owner, Limits(), NOW, "once")
     ledger.change(job.id, lambda queued: ask_to_cancel(queued, CANCEL_NOTE, NOW))
-    assert ledger.submit(ask("a"), owner, Limits(), NOW, "once")[0] == Join(job.id, job.request)
+    assert ledger.submit(ask("a"), owner, Limits(), NOW, "once")[0] == Repeated(job.id)
     ledger.sweep(owner, 10.0, NOW + 11)
     decision, fresh = ledger.submit(ask("a"), owner, Limits(), NOW + 11, "once")
     assert fresh.id != job.id
-    assert not isinstance(decision, Join)
+    assert not isinstance(decision, Repeated)
     ledger.close()
 
 

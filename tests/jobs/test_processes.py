@@ -16,8 +16,10 @@ from markdown_rag.indexing.report import Progress
 from markdown_rag.jobs.job import Job, Status
 from markdown_rag.jobs.ledger import Ledger
 from markdown_rag.jobs.queue import JobQueue
+from tests.waiting import bounded, eventually, joined
 
 BOUND = 30.0
+HELD = 300.0  # how long a job runs that nobody ends
 AGENT = """
 import sys
 from pathlib import Path
@@ -51,7 +53,7 @@ say("ready")
 sys.stdin.readline()
 job = queue.submit(IndexRequest(Scope(Workspace("notes", state / "notes"), path))).job
 say(job.id)
-say(queue.wait(job.id, 60.0).job.status)
+say(queue.wait(job.id, 300.0).job.status)
 sys.stdin.readline()
 queue.close()
 ledger.close()
@@ -64,7 +66,7 @@ Agent = subprocess.Popen[str]
 def agents(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
     started: list[Agent] = []
 
-    def start(path: str, seconds: float = BOUND) -> Agent:
+    def start(path: str, seconds: float = HELD) -> Agent:
         command = [sys.executable, "-c", AGENT, str(tmp_path), path, str(seconds)]
         started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
         assert heard(started[-1]) == "ready"
@@ -88,7 +90,8 @@ def here(ledger: Ledger) -> Iterator[JobQueue]:
 
 def heard(agent: Agent) -> str:
     assert agent.stdout is not None
-    return agent.stdout.readline().strip()
+    with bounded(agent, 3 * BOUND):
+        return agent.stdout.readline().strip()
 
 
 def tell(agent: Agent) -> None:
@@ -107,11 +110,13 @@ def submit(agent: Agent) -> str:
 
 def progressed(queue: JobQueue, job_id: str) -> Job:
     """The job once its figures have come through the ledger."""
-    status = queue.status(job_id)
-    while status is not None and not status.job.progress.processed_files:
+
+    def job() -> Job:
         status = queue.wait(job_id, 0.1)
-    assert status is not None
-    return status.job
+        assert status is not None
+        return status.job
+
+    return eventually(job, lambda seen: seen.progress.processed_files)
 
 
 def test_every_process_reads_the_jobs_of_every_other(agents, here: JobQueue) -> None:
@@ -202,8 +207,7 @@ def test_two_queues_start_each_job_once(ledger: Ledger, ask) -> None:
     threads = [threading.Thread(target=agent, args=pair) for pair in zip(queues, "ab", strict=True)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(BOUND)
+    joined(*threads, seconds=2 * BOUND)
     for job_id in submitted:
         assert queues[0].wait(job_id, BOUND).job.status is Status.SUCCEEDED
     assert sorted(begun) == sorted(submitted)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,9 @@ from markdown_rag.jobs.job import STOPPED_ERROR, Job, Status
 from markdown_rag.jobs.ledger import FILE_NAME, MIGRATIONS, Ledger, open_ledger
 from markdown_rag.jobs.owner import Owner
 from markdown_rag.jobs.queue import JobQueue
+from tests.waiting import eventually
 
-BOUND = 20.0  # seconds after which a test gives up; none waits for it
+BOUND = 60.0  # seconds after which a test gives up; none waits for it
 
 
 class Work:
@@ -307,7 +307,7 @@ def test_the_latest_job_is_the_one_accepted_last_and_while_it_waits_the_one_that
 
 
 def test_closing_ends_own_jobs_as_resumable_and_leaves_no_thread(opened: Open, ask) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     work = Work()
     jobs = opened(work)
     running, waiting = jobs.submit(ask("a")).job.id, jobs.submit(ask("b")).job.id
@@ -318,7 +318,11 @@ def test_closing_ends_own_jobs_as_resumable_and_leaves_no_thread(opened: Open, a
         job = jobs.status(job_id).job
         assert (job.status, job.error, job.resumable) == (Status.FAILED, STOPPED_ERROR, True)
     assert jobs.status(running).job.note.startswith("What was stored is kept: 12 of 40 files")
-    assert threading.active_count() == before
+    ours = {"job-pulse", f"job-{running}", f"job-{waiting}"}
+    eventually(
+        lambda: [thread for thread in threading.enumerate() if thread.name in ours and thread not in before],
+        lambda left: not left,
+    )
     with pytest.raises(JobError, match="stopping"):
         jobs.submit(ask("c"))
 
@@ -427,9 +431,7 @@ def test_a_job_that_cannot_be_started_says_why_until_it_is(opened: Open, ask, hi
     work = Work()
     jobs = opened(work, over=hiccup)
     job_id = jobs.submit(ask()).job.id
-    deadline = time.monotonic() + BOUND
-    while (note := jobs.status(job_id).as_dict()["note"]) != "The disk is full.":
-        assert time.monotonic() < deadline, note
+    eventually(lambda: jobs.status(job_id).as_dict()["note"], lambda note: note == "The disk is full.")
     hiccup.claims = True
     work.next()
     assert jobs.status(job_id).as_dict()["note"] == ""
@@ -464,11 +466,7 @@ def test_a_job_survives_the_loss_of_the_ledger_while_it_runs(opened: Open, ask, 
     with other.write() as connection:
         connection.execute("DELETE FROM job")
     other.close()
-    nothing = threading.Event()
-    deadline = time.monotonic() + BOUND
-    while jobs.status(job_id) is None:
-        assert time.monotonic() < deadline
-        nothing.wait(0.02)
+    eventually(lambda: jobs.status(job_id) is not None)
     work.go.set()
     assert ended(jobs, job_id).status is Status.SUCCEEDED
 
@@ -484,3 +482,70 @@ def test_the_ledger_of_a_state_directory_holds_the_jobs_of_a_closed_queue(opened
     assert status.as_dict()["params"] == {"directory": "a"}
     assert status.as_dict()["result"] == {"scope": "a"}
     again.close()
+
+
+def test_a_job_that_gets_no_thread_fails_resumable_and_the_next_one_runs(opened: Open, ask, no_more_threads) -> None:
+    jobs = opened(lambda *_: {})
+    ended(jobs, jobs.submit(ask("first")).job.id)  # from here on there is a pulse
+    with no_more_threads():
+        refused = ended(jobs, jobs.submit(ask("a")).job.id)
+    assert refused.status is Status.FAILED
+    assert refused.resumable
+    assert "thread" in refused.error
+    assert not jobs.active()
+    assert ended(jobs, jobs.submit(ask("a")).job.id).status is Status.SUCCEEDED
+
+
+def test_a_request_is_refused_with_the_reason_where_no_thread_could_look_after_it(
+    opened: Open, ask, no_more_threads
+) -> None:
+    jobs = opened(lambda *_: {})
+    with no_more_threads(), pytest.raises(JobError, match="thread"):
+        jobs.submit(ask())
+    assert jobs.status() is None
+    assert ended(jobs, jobs.submit(ask()).job.id).status is Status.SUCCEEDED
+
+
+class Unforeseen(Ledger):
+    """A ledger in which something fails that nobody foresaw."""
+
+    broken = ""
+
+    def claim(self, owner: Owner, limit: int, now: float) -> list[Job]:
+        if self.broken == "before":
+            raise MemoryError("no memory")
+        claimed = super().claim(owner, limit, now)
+        if claimed and self.broken == "after":
+            self.broken = ""
+            raise MemoryError("no memory")
+        return claimed
+
+
+@pytest.fixture
+def unforeseen(tmp_path: Path) -> Iterator[Unforeseen]:
+    ledger = Unforeseen(Database(tmp_path / FILE_NAME, MIGRATIONS))
+    yield ledger
+    ledger.close()
+
+
+def test_an_unforeseen_fault_of_a_pulse_is_told_and_jobs_run_when_it_has_passed(
+    opened: Open, ask, unforeseen: Unforeseen
+) -> None:
+    unforeseen.broken = "before"
+    jobs = opened(lambda *_: {}, over=unforeseen)
+    job_id = jobs.submit(ask()).job.id
+    eventually(lambda: jobs.status(job_id).as_dict()["note"], lambda note: note == "no memory")
+    unforeseen.broken = ""
+    assert ended(jobs, job_id).status is Status.SUCCEEDED
+    jobs.close()
+
+
+def test_a_job_that_was_claimed_and_never_began_has_failed_and_can_be_resumed(
+    opened: Open, ask, unforeseen: Unforeseen
+) -> None:
+    unforeseen.broken = "after"
+    jobs = opened(lambda *_: {}, over=unforeseen)
+    lost = ended(jobs, jobs.submit(ask()).job.id)
+    assert (lost.status, lost.resumable) == (Status.FAILED, True)
+    assert ended(jobs, jobs.submit(ask()).job.id).status is Status.SUCCEEDED
+    jobs.close()

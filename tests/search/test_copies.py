@@ -60,6 +60,19 @@ def test_a_text_that_differs_in_a_word_of_the_query_is_no_copy(match: Any) -> No
     assert likeness(shown, ranked(match, "b.md", WORDS + " 2024", held=("word1", "2024"))) is None
 
 
+def test_a_text_that_differs_in_a_word_is_named_with_what_it_says_otherwise(libraries: Callable[[], Any]) -> None:
+    library = libraries()
+    library.add("archive/keys (copy).md", f"the lamp keys are rotated once a year {WORDS}")
+    library.add("ops/keys.md", f"the lamp keys are rotated twice a year {WORDS}")
+    (hit,) = library.ask("lamp keys rotated", 2).hits
+    other, has, lacks = (
+        ("ops/keys.md", "twice", "once")
+        if hit.path.startswith("archive")
+        else ("archive/keys (copy).md", "once", "twice")
+    )
+    assert hit.same_in == (f"{other} (nearly the same text, with {has}, without {lacks})",)
+
+
 def test_short_texts_are_no_copies(match: Any) -> None:
     assert likeness(ranked(match, "a.md", "to do"), ranked(match, "b.md", "to do")) is None
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
+from collections import Counter
 from pathlib import Path
+from types import FrameType
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from markdown_rag.search.freshness import Cited, Freshness, Standing, freshness, standing
+from markdown_rag.markdown.decoding import Decoded, decode
+from markdown_rag.search.freshness import Cited, Freshness, Standing, find_passage, freshness, standing
 
 LIMIT = 1_000_000
 
@@ -99,3 +105,47 @@ def test_what_is_shown_is_changed_only_where_it_does_not_stand_in_the_file_any_m
     (tmp_path / "a.md").write_text(now)
     passage, shown = Cited(BEFORE + SHOWN, 3), Cited(SHOWN, 5)
     assert standing(tmp_path, "a.md", digest(INDEXED.encode()), LIMIT, passage=passage, shown=shown) == expected
+
+
+def decoded(text: str) -> Decoded:
+    found = decode(text.encode())
+    assert isinstance(found, Decoded)
+    return found
+
+
+def plain_search(found: Decoded, text: str, start_line: int) -> int:
+    """The line of the nearest place, every place looked at; 0 where there is none."""
+    words = text.strip("\n")
+    lines = []
+    for at in range(len(found.text)):
+        before, after = found.text[at - 1 : at], found.text[at + len(words) : at + len(words) + 1]
+        if found.text.startswith(words, at) and (len(words) >= 80 or {before, after} <= {"", "\n"}):
+            lines.append(found.lines.line(at))
+    wanted = start_line + len(text) - len(text.lstrip("\n"))
+    return min(lines, key=lambda line: abs(line - wanted), default=0) if words.strip() else 0
+
+
+PIECES = st.lists(st.sampled_from(["a", "b", "\n", "word " * 20, "a\n"]), max_size=24).map("".join)
+
+
+@given(PIECES, st.lists(st.sampled_from(["a", "\n", "word " * 20]), max_size=4).map("".join), st.integers(1, 12))
+def test_of_all_places_of_a_passage_the_nearest_is_found(text: str, passage: str, line: int) -> None:
+    found = decoded(text)
+    at = find_passage(found, passage, line)
+    assert (0 if at < 0 else found.lines.line(at)) == plain_search(found, passage, line)
+
+
+@pytest.mark.parametrize("passage", ["word", "word " * 400, "word\n" * 400])
+def test_a_text_that_repeats_a_passage_without_end_is_looked_through_in_a_few_steps(passage: str) -> None:
+    found = decoded(passage * (2_000_000 // len(passage)))
+    steps = Counter[str]()
+
+    def count(_: FrameType, event: str, __: object) -> None:
+        steps[event] += 1
+
+    sys.setprofile(count)
+    try:
+        find_passage(found, passage, 1_000_000)
+    finally:
+        sys.setprofile(None)
+    assert steps.total() < 100, steps

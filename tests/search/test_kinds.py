@@ -88,12 +88,13 @@ def test_any_text_has_a_message_that_is_not_blank_unless_it_is(text: str) -> Non
 def test_reading_a_query_takes_no_more_than_its_length(start: str, repeated: str) -> None:
     def seconds(length: int) -> float:
         query = (start + repeated * length)[: length - 1] + "b"
-        begun = time.process_time()
+        begun = time.thread_time()
         prepare(query, SearchPolicy())
-        return time.process_time() - begun
+        return time.thread_time() - begun
 
     # Four times as long: sixteen times as much where it grows with the square, and seconds instead of milliseconds.
-    assert seconds(8_000) < 8 * seconds(2_000) + 0.25
+    tries = ((min(seconds(2_000) for _ in range(3)), min(seconds(8_000) for _ in range(3))) for _ in range(3))
+    assert any(long < 8 * short + 0.25 for short, long in tries)
 
 
 @pytest.mark.parametrize(

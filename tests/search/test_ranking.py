@@ -52,10 +52,9 @@ def test_the_ranking_sum_is_made_of_its_parts(match: Make, words: int, asks: boo
     assert chunk.dense == pytest.approx(1.0)
     assert 0.0 < chunk.title < found.trust
     whole = POLICY.lexical_weight * chunk.lexical + POLICY.dense_weight + POLICY.title_weight * chunk.title
-    if asks:
-        side_by_side = phrase(query("alpha", "beta", "gamma", "delta"), half, chunk.candidate.held, found.weights)
-        assert 0.0 < side_by_side < 1.0
-        whole += POLICY.phrase_weight * found.trust * side_by_side + POLICY.opening_weight
+    side_by_side = phrase(query("alpha", "beta", "gamma", "delta"), half, chunk.candidate.held, found.weights)
+    assert 0.0 < side_by_side < 1.0
+    whole += POLICY.phrase_weight * found.trust * side_by_side + asks * POLICY.opening_weight
     assert chunk.order == pytest.approx(whole * 0.75), "half as long as a thin chunk may be"
 
 
@@ -67,6 +66,25 @@ def test_the_sum_of_an_exact_name_is_keywords_the_name_and_a_little_similarity(m
     (chunk,) = (each for each in found.chunks if each.candidate.match.path == "a")
     assert chunk.order == pytest.approx(0.2 / 0.5 + POLICY.identifier_dense + POLICY.identifier_exact)
     assert chunk.title == 0.0, "no name of the file holds it"
+
+
+def test_words_that_stand_side_by_side_in_a_text_beat_a_name_that_holds_the_commoner_one(match: Make) -> None:
+    stubs = [
+        match(path=f"{n}/filter", title="Filter", score=0.6, lexical="filter filter", end_byte=500) for n in range(5)
+    ]
+    page = match(path="gossip", title="Gossip", score=0.45, lexical="a bloom filter says", end_byte=900)
+    words = [replace(page, score=4.0), *(replace(stub, score=2.0) for stub in stubs)]
+    assert paths(ranked(query("bloom", "filter", words=2), [*stubs, page], words))[0] == "gossip"
+
+
+def test_a_file_that_is_called_what_is_asked_for_comes_before_one_that_says_it_more_often(match: Make) -> None:
+    named = match(path="CRDT.md", ord=0, title="CRDT", score=0.5, lexical="crdt", text="CRDT", end_byte=900)
+    later = replace(named, id="later", ord=4, start_byte=5_000, end_byte=6_000, score=0.55)
+    often = match(path="bft-json-crdt.md", title="bft json crdt", score=0.8, lexical="crdt", text="CRDT", end_byte=900)
+    words = [replace(often, score=5.0), replace(later, score=2.6), replace(named, score=2.5)]
+    for names in ((), ("CRDT",)):
+        found = ranked(query("crdt", words=1, names=names), [often, later, named], words)
+        assert [(item.match.path, item.match.ord) for item in found[:1]] == [("CRDT.md", 0)], "and its opening is cited"
 
 
 def test_a_file_stands_by_its_best_chunk_and_where_that_counts_a_tenth_of_its_second(match: Make) -> None:

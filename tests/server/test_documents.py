@@ -467,3 +467,32 @@ def test_an_answer_keeps_to_the_tokens_it_was_given(talk: Any, vault: Path) -> N
         assert found["note"] in text
 
     talk(conversation)
+
+
+def test_a_document_of_hundreds_of_names_shows_some_of_them_and_how_many_there_are(talk: Any, vault: Path) -> None:
+    long = "x" * 380
+    names = [f"{long}{number:03}" for number in range(200)]
+    front = "".join(f"  - {name}\n" for name in names)
+    (vault / "many.md").write_text(f"---\naliases:\n{front}tags:\n{front}---\n# Many\n\nThe heron waits.\n")
+    (vault / "few.md").write_text("---\ntags: [one]\naliases: [two]\n---\n# Few\n\nThe heron flies.\n")
+
+    async def conversation(agent: Any) -> None:
+        await agent.index(vault)
+        found = await agent.ask("search_documents", query="heron", k=9)
+        read = await agent.ask("read_document", path="many.md")
+        listed = await agent.ask("list_documents", max_tokens=20_000)
+        hits = {Path(hit["path"]).name: hit for hit in found[0]["hits"]}
+        documents = {each["path"]: each for each in listed[0]["documents"]}
+        for shown in (hits["many.md"], documents["many.md"]):
+            assert (len(shown["tags"]), shown["all_tags"]) == (20, 200)
+            assert (len(shown["aliases"]), shown["all_aliases"]) == (20, 200)
+        assert (len(read[0]["tags"]), read[0]["all_tags"]) == (20, 200)
+        for shown in (hits["few.md"], documents["few.md"]):
+            assert (shown["tags"], shown["aliases"]) == (["one"], ["two"])
+            assert not {"all_tags", "all_aliases"} & set(shown)
+        for _, text, _ in (found, read, listed):
+            assert "200 in all" in text or "200 tags in all" in text
+        for _, text, _ in (found, listed):
+            assert len(text) < 25_000  # of 160,000 that the names come to
+
+    talk(conversation)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,9 +17,12 @@ import pytest
 
 from markdown_rag import __version__
 from markdown_rag.server.wire import without_lone_surrogates
+from tests.data.stub_embeddings import StubServer
+from tests.waiting import bounded, eventually
 
+NOTES = 60
 COMMAND = [sys.executable, "-c", "from markdown_rag.server.guard import main; main()"]
-LEAVES_WITHIN = 20.0  # a bound for a loaded machine, not a measurement; see the benchmarks for those
+LEAVES_WITHIN = 60.0  # a bound for a loaded machine, not a measurement; see the benchmarks for those
 
 
 def start(state: Path, **environment: str) -> subprocess.Popen[str]:
@@ -33,10 +38,12 @@ def start(state: Path, **environment: str) -> subprocess.Popen[str]:
 
 def request(server: subprocess.Popen[str], number: int, method: str, **params: Any) -> dict[str, Any]:
     send(server, {"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-    while True:
-        answer = json.loads(pipe(server.stdout).readline())
-        if answer.get("id") == number:
-            return dict(answer)
+    with bounded(server, 2 * LEAVES_WITHIN):
+        for line in pipe(server.stdout):
+            answer = json.loads(line)
+            if answer.get("id") == number:
+                return dict(answer)
+    pytest.fail(f"no answer to {method}")
 
 
 def send(server: subprocess.Popen[str], message: dict[str, Any]) -> None:
@@ -59,20 +66,34 @@ def initialized(state: Path, **environment: str) -> subprocess.Popen[str]:
     return server
 
 
+@pytest.fixture
+def held() -> Iterator[dict[str, str]]:
+    """The variables of a provider that never answers for the last of the notes."""
+    with StubServer(dim=16, hold_word=f"Sentence {NOTES - 1} ") as stub:
+        yield {
+            "EMBEDDING_PROVIDER": "openai-compatible",
+            "EMBEDDING_BASE_URL": stub.url,
+            "EMBEDDING_DIM": "16",
+            "EMBEDDING_BATCH_SIZE": "8",
+        }
+
+
 def busy(server: subprocess.Popen[str], folder: Path) -> None:
-    """Start a job that takes a while."""
-    for number in range(300):
+    """Start a job that does not end by itself."""
+    for number in range(NOTES):
         (folder / f"{number}.md").write_text(
-            f"# Note {number}\n\n" + f"Sentence {number} about valves and lamps. " * 60
+            f"# Note {number}\n\n" + f"Sentence {number} about valves and lamps. " * 20
         )
     arguments = {"current_working_directory": str(folder)}
     answer = request(server, 2, "tools/call", name="index_documents", arguments=arguments)
     assert answer["result"]["structuredContent"]["accepted"]
-    status: dict[str, Any] = {}
-    number = 3
-    while status.get("phase") not in {"embed", "insert"}:
-        answer = request(server, number, "tools/call", name="get_index_status", arguments={})
-        status, number = answer["result"]["structuredContent"], number + 1
+    numbers = itertools.count(3)
+
+    def status() -> dict[str, Any]:
+        answer = request(server, next(numbers), "tools/call", name="get_index_status", arguments={})
+        return dict(answer["result"]["structuredContent"])
+
+    eventually(status, lambda seen: seen["processed_chunks"] and seen["phase"] in {"embed", "insert"}, seconds=60)
 
 
 def ended(server: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -92,11 +113,11 @@ def test_an_idle_server_leaves_when_the_client_does_or_a_signal_comes(state_dir:
 
 @pytest.mark.parametrize("end", ["eof", "SIGTERM", "SIGINT"])
 def test_a_busy_server_leaves_too_and_the_job_says_truthfully_how_it_ended(
-    state_dir: Path, tmp_path: Path, end: str
+    state_dir: Path, tmp_path: Path, held: dict[str, str], end: str
 ) -> None:
     folder = tmp_path / "vault"
     folder.mkdir()
-    server = initialized(state_dir)
+    server = initialized(state_dir, **held)
     busy(server, folder)
     if end != "eof":
         server.send_signal(getattr(signal, end))
@@ -195,7 +216,8 @@ def test_nothing_but_the_protocol_reaches_stdout_not_even_from_native_code_or_at
     ]  # fmt: skip
     for line in lines:
         send(server, line)
-    answers = [json.loads(pipe(server.stdout).readline()) for _ in range(2)]
+    with bounded(server):
+        answers = [json.loads(pipe(server.stdout).readline()) for _ in range(2)]
     _, out, err = ended(server)
     assert [answer["id"] for answer in answers] == [1, 2]
     assert out == ""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -14,6 +14,8 @@ from markdown_rag.facade import Facade, IndexCall, Json
 from markdown_rag.service import control
 from markdown_rag.service.opening import open_facade
 from markdown_rag.settings import load_settings
+from tests.data.stub_embeddings import StubServer
+from tests.waiting import eventually
 
 BOUND = 60.0
 NOTES = {
@@ -61,32 +63,61 @@ def processes_of(state: Path, module: str) -> list[psutil.Process]:
     for process in psutil.process_iter():
         try:
             command = process.cmdline()
-            if module in command and any(str(state) in word for word in command):
+            if module in command and any(str(state) in word for word in command) and lives(process):
                 found.append(process)
         except psutil.Error:
             continue
-    return [process for process in found if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+    return found
+
+
+def lives(process: psutil.Process) -> bool:
+    """Whether it is there, and more than an entry for whoever started it."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def services_of(state: Path) -> list[psutil.Process]:
     return processes_of(state, "markdown_rag.service.process")
 
 
+def engines_of(state: Path) -> list[psutil.Process]:
+    return processes_of(state, "markdown_rag.store.daemon")
+
+
 def only_service(state: Path) -> int:
     """The one service of a state directory, once those that came too late have left."""
-    deadline = time.monotonic() + BOUND
-    while len(found := services_of(state)) != 1:
-        assert time.monotonic() < deadline, found
-        psutil.wait_procs(found, 0.05)
-    return found[0].pid
+    (found,) = eventually(lambda: services_of(state), lambda living: len(living) == 1, seconds=BOUND)
+    return found.pid
+
+
+def hang(pid: int) -> None:
+    """Stop a process, and wait until each of its threads has stopped: one that runs may still answer."""
+    process = psutil.Process(pid)
+    process.suspend()
+    eventually(process.status, lambda status: status == psutil.STATUS_STOPPED)
+    tasks = Path(f"/proc/{pid}/task")
+    if tasks.exists():
+        eventually(
+            lambda: {path.read_text().rpartition(")")[2].split()[0] for path in tasks.glob("*/stat")},
+            lambda states: states == {"T"},
+        )
+
+
+def only_engine(state: Path) -> psutil.Process:
+    """The one engine of a state directory, once those that came too late have left."""
+    (found,) = eventually(lambda: engines_of(state), lambda living: len(living) == 1, seconds=BOUND)
+    return found
 
 
 def finish(facade: Facade, job_id: str) -> Json:
     """The status of a job once it has ended."""
-    while True:
-        status = facade.status(job_id, 20.0)
-        if status.get("status") not in {"queued", "running"}:
-            return status
+    return eventually(
+        lambda: facade.status(job_id, 20.0),
+        lambda status: status.get("status") not in {"queued", "running"},
+        seconds=4 * BOUND,
+    )
 
 
 def indexed(facade: Facade, folder: Path) -> Json:
@@ -111,6 +142,39 @@ def agent(environ: Environ, state_dir: Path, tmp_path: Path) -> Iterator[Opener]
     for facade in opened:
         facade.close()
     end_services(state_dir)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A folder whose index job is well under way and does not end before the last of its texts is let go."""
+
+    folder: Path
+    files: int
+    variables: Environ
+    _stub: StubServer
+
+    def let_go(self) -> None:
+        self._stub.control(hold_word="")
+
+    def under_way(self, facade: Facade, job_id: str) -> int:
+        """The process that runs the job, once it has embedded something."""
+        status = eventually(lambda: facade.status(job_id, 0.05), lambda seen: seen["processed_chunks"], seconds=BOUND)
+        assert status["status"] == "running", status
+        pid: int = status["pid"]
+        return pid
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Held]:
+    files = 120
+    with StubServer(dim=16, hold_word=f"number {files - 1}.") as stub:
+        variables = {
+            "EMBEDDING_PROVIDER": "openai-compatible",
+            "EMBEDDING_BASE_URL": stub.url,
+            "EMBEDDING_DIM": "16",
+            "EMBEDDING_BATCH_SIZE": "8",
+        }
+        yield Held(many_notes(tmp_path / "vault", files), files, variables, stub)
 
 
 @pytest.fixture

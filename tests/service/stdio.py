@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from markdown_rag.facade import Json
+from tests.waiting import bounded
 
 COMMAND = [sys.executable, "-c", "from markdown_rag.server.guard import main; main()"]
+MOST_SECONDS = 180.0  # for an answer; then it is a fault, and no death
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 ROOT = str(Path(__file__).resolve().parents[2])
 
@@ -24,7 +26,7 @@ class StdioAgent:
     """One server process and its client."""
 
     def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
-        self.process = subprocess.Popen(
+        self.process: subprocess.Popen[str] = subprocess.Popen(
             COMMAND,
             env={**environ, "PYTHONPATH": ROOT},
             cwd=folder,
@@ -40,13 +42,15 @@ class StdioAgent:
 
     def request(self, method: str, **params: Any) -> Json:
         self._number += 1
-        self._send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
-        assert self.process.stdout
-        for line in self.process.stdout:
-            answer = json.loads(line)
-            if answer.get("id") == self._number:
-                found: Json = answer["result"]
-                return found
+        with bounded(self.process, MOST_SECONDS) as in_time:
+            self._send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
+            assert self.process.stdout
+            for line in self.process.stdout:
+                answer = json.loads(line)
+                if answer.get("id") == self._number:
+                    found: Json = answer["result"]
+                    return found
+        assert in_time(), f"{method} was not answered within {MOST_SECONDS:.0f} s"
         raise Died
 
     def _send(self, message: Json) -> None:

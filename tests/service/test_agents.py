@@ -6,11 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.service.conftest import BOUND, Environ, Opener, end_services, indexed, only_service, services_of
 from tests.service.stdio import StdioAgent
+from tests.waiting import bounded
 
 HEAVY = ("numpy", "grpc", "pyarrow", "pandas", "faiss", "tiktoken", "Stemmer")  # each maps a library of its own
 EMPTY = "from mcp.server.mcpserver import MCPServer; MCPServer('empty').run('stdio')"
@@ -44,6 +44,12 @@ def test_an_agent_loads_neither_store_nor_model_nor_sdk_whatever_it_is_asked(
     assert "/numpy" in service, "the looking works"
 
 
+def most_memory(pid: int) -> int:
+    """The largest it has been, in kB: what a process holds at an instant changes with what the machine needs."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
+
+
 def test_an_agent_is_hardly_larger_than_an_empty_server(server: StdioAgent, environ: Environ, tmp_path: Path) -> None:
     server.call("search_documents", query="password")
     empty = subprocess.Popen(
@@ -56,11 +62,13 @@ def test_an_agent_is_hardly_larger_than_an_empty_server(server: StdioAgent, envi
         b'"clientInfo":{"name":"test","version":"1"}}}\n'
     )
     empty.stdin.flush()
-    empty.stdout.readline()
-    floor = psutil.Process(empty.pid).memory_info().rss
+    with bounded(empty):
+        assert empty.stdout.readline()
+    floor = most_memory(empty.pid)
     empty.kill()
     empty.communicate()
-    assert psutil.Process(server.process.pid).memory_info().rss <= 1.25 * floor
+    # The figure is the benchmark's; numpy alone would be a quarter more.
+    assert most_memory(server.process.pid) <= 1.5 * floor
 
 
 def test_a_killed_agent_leaves_nothing_running_but_what_others_use(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import math
 import random
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,14 +20,18 @@ from tests.service.conftest import (
     BOUND,
     Environ,
     Opener,
+    engines_of,
     indexed,
+    lives,
     only_service,
-    processes_of,
     services_of,
     write_notes,
 )
 from tests.service.stdio import Died, StdioAgent
+from tests.waiting import eventually, joined
 
+KINDS = ("service", "engine", "agent")
+PATIENCE = 3.0  # seconds in which a kind that was killed before may come up again
 OPERATIONS = ("index", "index", "search", "search", "search", "edit", "edit", "delete", "cancel", "clear", "status")
 # What an agent may be told while things die around it; everything else would be a fault.
 CLEAR_ERRORS = {"job", "workspace", "not_found", "service", "store_unavailable", "input"}
@@ -36,7 +44,34 @@ class Storm:
     done: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     faults: list[Json] = field(default_factory=list)
-    kills: Counter[str] = field(default_factory=Counter)
+    kills: Counter[str] = field(default_factory=Counter)  # of what was really there to be killed
+    due: float = math.inf  # at so many operations the next kill is due, and no other one begins before it
+    turn: threading.Condition = field(default_factory=threading.Condition)
+
+    def count(self, counter: Counter[str], name: str) -> None:
+        with self.turn:
+            counter[name] += 1
+            self.turn.notify_all()
+
+    def wait_for_kill(self) -> None:
+        with self.turn:
+            assert self.turn.wait_for(lambda: self.done.total() < self.due, 2 * BOUND)
+
+    def set_due(self, moment: float) -> None:
+        with self.turn:
+            self.due = moment
+            self.turn.notify_all()
+
+    def reached(self, moment: float, workers: Sequence[Worker]) -> bool:
+        """Wait for so many operations; whether they came, before all workers had ended."""
+
+        def over() -> bool:
+            return self.done.total() >= moment or not any(worker.is_alive() for worker in workers)
+
+        with self.turn:
+            while not over():
+                self.turn.wait(0.1)  # a worker's end tells nobody
+            return self.done.total() >= moment
 
 
 class Worker(threading.Thread):
@@ -55,9 +90,10 @@ class Worker(threading.Thread):
     def run(self) -> None:
         try:
             for number in range(self._operations):
+                self._storm.wait_for_kill()
                 operation = self._random.choice(OPERATIONS)
                 self._perform(operation, number)
-                self._storm.done[operation] += 1
+                self._storm.count(self._storm.done, operation)
         except BaseException as error:
             self.failure = error
             raise
@@ -95,25 +131,37 @@ class Worker(threading.Thread):
             self.agent = None
             return
         if is_error:
-            self._storm.errors[str(answer.get("code", answer.get("status")))] += 1
+            self._storm.count(self._storm.errors, str(answer.get("code", answer.get("status"))))
             if answer.get("code") not in CLEAR_ERRORS or "failed with" in str(answer.get("error")):
                 self._storm.faults.append({"tool": tool, **answer})
 
 
-def kill_one(kind: str, workers: list[Worker], state: Path) -> None:
+def kill_one(kind: str, workers: list[Worker], state: Path) -> bool:
+    """Whether there was one."""
     victims: list[psutil.Process] = []
     if kind == "service":
         victims = services_of(state)
     elif kind == "engine":
-        victims = processes_of(state, "markdown_rag.store.daemon")
+        victims = engines_of(state)
     else:
-        alive = [worker.agent for worker in workers if worker.is_alive() and worker.agent is not None]
-        victims = [psutil.Process(agent.process.pid) for agent in alive[:1] if agent.process.poll() is None]
-    for victim in victims[:1]:
-        try:
+        agents = [worker.agent for worker in workers if worker.is_alive()]
+        for agent in agents:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if agent is not None and lives(victim := psutil.Process(agent.process.pid)):
+                    victims.append(victim)
+    for victim in victims:
+        with contextlib.suppress(psutil.NoSuchProcess):
             victim.kill()
-        except psutil.NoSuchProcess:
-            return
+            return True
+    return False
+
+
+def kill_any(kind: str, workers: list[Worker], state: Path) -> str:
+    """Kill one of a kind, of another kind where none of it comes up within some time; which, "" where nothing lives."""
+    with contextlib.suppress(AssertionError):
+        eventually(lambda: kill_one(kind, workers, state), seconds=PATIENCE)
+        return kind
+    return next((other for other in KINDS if kill_one(other, workers, state)), "")
 
 
 def weather(workers: list[Worker], state: Path, kills: int, seed: int, storm: Storm) -> None:
@@ -121,16 +169,18 @@ def weather(workers: list[Worker], state: Path, kills: int, seed: int, storm: St
     chance = random.Random(seed)
     total = sum(worker._operations for worker in workers)
     moments = sorted(chance.sample(range(total // 10, total), kills))
+    storm.set_due(moments[0])
     for worker in workers:
         worker.start()
-    for moment in moments:
-        while sum(storm.done.values()) < moment and any(worker.is_alive() for worker in workers):
-            workers[0].join(0.01)
-        kind = chance.choice(("service", "service", "engine", "agent"))
-        kill_one(kind, workers, state)
-        storm.kills[kind] += 1
-    for worker in workers:
-        worker.join()
+    for moment, following in itertools.zip_longest(moments, moments[1:], fillvalue=math.inf):
+        kind = chance.choice(("service", *KINDS))
+        for later in range(moment, total):  # one later where nothing lives yet
+            storm.set_due(later)
+            if storm.reached(later, workers) and (killed := kill_any(kind, workers, state)):
+                storm.count(storm.kills, killed)
+                break
+        storm.set_due(following)
+    joined(*workers, seconds=10 * BOUND)
 
 
 def judge(agent: Opener, workers: list[Worker], state: Path) -> None:
@@ -174,6 +224,7 @@ def test_eight_agents_of_a_hundred_operations_each_in_a_storm_of_kills(
 ) -> None:
     storm = run_storm(agent, environ, state_dir, tmp_path, agents=8, operations=100, kills=40, seed=7)
     assert sum(storm.done.values()) == 800
+    assert sum(storm.kills.values()) == 40
     print(f"operations {dict(storm.done)}, kills {dict(storm.kills)}, clear errors {dict(storm.errors)}")
 
 
@@ -193,8 +244,7 @@ def test_agents_that_ask_in_the_same_instant_on_a_cold_machine_share_one_service
     threads = [threading.Thread(target=one) for _ in range(count)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(2 * BOUND)
+    joined(*threads, seconds=4 * BOUND)
     keeper.status()
     assert [(answer["hits"], error) for answer, error in answers] == [([], False)] * count
     only_service(state_dir)

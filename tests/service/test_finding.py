@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from markdown_rag import __version__
 from markdown_rag.errors import StartError
 from markdown_rag.facade import SearchCall
-from markdown_rag.processes.endpoint import Connection, Endpoint, find, greeting, write_endpoint
+from markdown_rag.processes.endpoint import Connection, Endpoint, find, greeting, read_endpoint, write_endpoint
+from markdown_rag.processes.findable import Findable
+from markdown_rag.processes.sockets import remove_stale
 from markdown_rag.service import launcher, siblings
 from markdown_rag.service.identity import Identity, identify, service_environment
 from markdown_rag.settings import load_settings
-from tests.service.conftest import BOUND, Environ, Opener, end_services, environ_for, only_service, services_of
+from tests.service.conftest import BOUND, Environ, Opener, end_services, environ_for, hang, only_service, services_of
+from tests.waiting import bounded, joined, remove
 
 PYTHON = sys.executable
+# A disk that was made read-only under a process, told by the interpreter's own audit hook.
+REFUSES_TO_REMOVE = """
+import errno, sys
+def refuse(event, arguments):
+    if event == "os.remove" and str(arguments[0]).endswith((".json", ".h", ".p")):
+        raise OSError(errno.EROFS, "Read-only file system")
+sys.addaudithook(refuse)
+"""
 
 
 @pytest.fixture
@@ -58,8 +72,7 @@ def test_all_who_come_at_once_get_the_same_one(connect: Callable[..., Connection
     threads = [threading.Thread(target=come) for _ in range(8)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    joined(*threads, seconds=2 * BOUND)
     assert len(pids) == 8
     assert set(pids) == {only_service(state_dir)}
 
@@ -86,7 +99,11 @@ def test_processes_that_come_at_once_get_the_same_one(environ: Environ, state_di
         assert agent.stdin
         agent.stdin.write("\n")
         agent.stdin.flush()
-    pids = {int(agent.stdout.readline()) for agent in agents if agent.stdout}
+    pids = set()
+    for agent in agents:
+        assert agent.stdout
+        with bounded(agent):
+            pids.add(int(agent.stdout.readline()))
     assert pids == {only_service(state_dir)}
     for agent in agents:
         agent.communicate("\n", timeout=60)
@@ -105,6 +122,10 @@ BROKEN: dict[str, Callable[[Identity], object]] = {
     "of another kind": lambda i: write_endpoint(i.endpoint, replace(lying(i), kind="markdown-rag service 0 x")),
     "stale": lambda i: write_endpoint(i.endpoint, lying(i)),
     "no address": lambda i: write_endpoint(i.endpoint, replace(lying(i), presence="nonsense")),
+    "no such port": lambda i: write_endpoint(i.endpoint, replace(lying(i), presence="tcp:127.0.0.1:99999")),
+    "an endless number": lambda i: i.endpoint.write_text(
+        json.dumps(asdict(lying(i))).replace(f'"pid": {os.getpid()}', '"pid": 1e999')
+    ),
     "no such socket": lambda i: write_endpoint(i.endpoint, replace(lying(i), presence="unix:/nowhere/x.p")),
     "a dangling link": lambda i: i.endpoint.symlink_to("/nowhere/x.json"),
     "a damaged life file": lambda i: i.life_lock.write_bytes(b"\xff\xfe"),
@@ -141,7 +162,7 @@ def test_who_answers_with_another_greeting_is_not_taken_for_the_service(
         here = f"tcp:127.0.0.1:{liar.getsockname()[1]}"
         write_endpoint(identity.endpoint, replace(lying(identity), presence=here, address=here))
         assert connect().endpoint.pid != os.getpid()
-        thread.join()
+        joined(thread)
 
 
 @pytest.mark.slow
@@ -149,7 +170,7 @@ def test_a_service_that_hangs_is_ended_and_another_takes_its_place(
     connect: Callable[..., Connection], state_dir: Path
 ) -> None:
     hanging = connect().endpoint.pid
-    os.kill(hanging, signal.SIGSTOP)
+    hang(hanging)
     fresh = connect(hang_seconds=0.5).endpoint.pid
     assert only_service(state_dir) == fresh != hanging
 
@@ -176,14 +197,81 @@ def test_a_living_service_whose_endpoint_file_was_damaged_is_found_again(
 def test_a_service_whose_state_directory_was_removed_ends(connect: Callable[..., Connection], state_dir: Path) -> None:
     connect()
     (service,) = services_of(state_dir)
-    shutil.rmtree(state_dir)
+    remove(state_dir)
     service.wait(BOUND)
+
+
+def test_a_service_whose_state_directory_was_removed_and_made_anew_leaves_it_to_the_next_one(
+    connect: Callable[..., Connection], identity: Identity, environ: Environ, state_dir: Path
+) -> None:
+    first = psutil.Process(connect().endpoint.pid)
+    first.suspend()  # so that the next one has taken its place when it looks
+    shutil.rmtree(state_dir)
+    assert identify(load_settings(environ)) == identity
+    second = connect().endpoint
+    first.resume()
+    first.wait(BOUND)
+    assert only_service(state_dir) == second.pid
+    assert read_endpoint(identity.endpoint, identity.kind) == second
+
+
+def test_a_process_that_has_withdrawn_is_never_published_again(tmp_path: Path, identity: Identity) -> None:
+    path, leaving = tmp_path / "endpoint.json", threading.Event()
+    findable = Findable(path, lying(identity), lambda: True)
+    path.unlink()
+    findable.mend()
+    assert path.exists()
+    findable.withdraw()
+    findable.mend()
+    assert not path.exists()
+    leaving.set()
+    assert findable.keep(leaving)
+
+
+def test_a_service_ends_where_the_disk_refuses_to_remove_its_files(
+    identity: Identity, environ: Environ, state_dir: Path
+) -> None:
+    code = "from markdown_rag.service.process import main; main()"
+    arguments = ["--folder", identity.folder, "--fingerprint", identity.fingerprint, "--version", identity.version]
+    subprocess.run(
+        [PYTHON, "-c", REFUSES_TO_REMOVE + code, *arguments, "--log", identity.log],
+        env=environ | {"PYTHONPATH": os.getcwd()},
+        check=True,
+    )
+    deadline = time.monotonic() + 30
+    while (connection := find(identity.endpoint, identity.kind)) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    with closing(connection):
+        service = psutil.Process(connection.endpoint.pid)
+        siblings.leave(connection.endpoint)
+        service.wait(BOUND)
+    assert identity.endpoint.exists(), "the disk did refuse"
+    connection = launcher.connect(identity, service_environment(environ, load_settings(environ)))
+    assert only_service(state_dir) == connection.endpoint.pid != service.pid, "what was left is in nobody's way"
+    connection.close()
+    end_services(state_dir)
 
 
 def test_the_loopback_interface_serves_where_sockets_cannot(connect: Callable[..., Connection]) -> None:
     connection = connect(loopback=True)
     assert connection.endpoint.address.startswith("tcp:127.0.0.1:")
     assert siblings.about(connection.endpoint)["pid"] == connection.endpoint.pid
+
+
+def test_sockets_that_killed_processes_left_are_taken_away_and_no_living_one() -> None:
+    with tempfile.TemporaryDirectory(prefix="sockets-", dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as living:
+        left, young, used, note = (Path(folder) / name for name in ("a-1.p", "b-2.p", "c-3.p", "d-4.p"))
+        for path in (left, young):
+            with socket.socket(socket.AF_UNIX) as dead:
+                dead.bind(str(path))
+        living.bind(str(used))
+        living.listen()
+        note.touch()
+        for path in (left, used, note):
+            os.utime(path, (1, 1))
+        remove_stale(Path(folder) / "e")
+        assert sorted(Path(folder).iterdir()) == [young, used, note]
 
 
 def test_a_state_directory_too_deep_for_a_socket_is_no_obstacle(tmp_path: Path) -> None:
@@ -248,6 +336,40 @@ def test_a_place_that_cannot_be_written_is_named(identity: Identity, environ: En
     identity.folder.write_text("in the way")
     with pytest.raises(StartError, match=r"service.* cannot be written"):
         launcher.connect(identity, service_environment(environ, load_settings(environ)))
+
+
+def test_a_process_with_no_file_left_is_told_so_and_one_with_many_open_gets_its_service(
+    environ: Environ, state_dir: Path
+) -> None:
+    code = """
+import os, resource
+from markdown_rag.errors import StartError
+from markdown_rag.service import launcher
+from markdown_rag.service.identity import identify, service_environment
+from markdown_rag.settings import load_settings
+
+def limit(count):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+settings = load_settings(os.environ)
+given = identify(settings), service_environment(os.environ, settings)
+first = os.open(os.devnull, os.O_RDONLY)
+for spare in range(5):
+    limit(first + 1 + spare)
+    try:
+        print("started", launcher.connect(*given, seconds=1))
+    except StartError as error:
+        print("told")
+limit(2048)
+held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+connection = launcher.connect(*given)
+print(connection.endpoint.pid)
+"""
+    given = environ | {"PYTHONPATH": os.getcwd()}
+    done = subprocess.run([PYTHON, "-c", code], env=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[:-1] == ["told"] * 5
+    end_services(state_dir)
 
 
 def test_a_service_that_cannot_open_its_part_says_why(environ: Environ, identity: Identity) -> None:

@@ -20,7 +20,8 @@ from markdown_rag.service.identity import (
 )
 from markdown_rag.service.siblings import version_key
 from markdown_rag.settings import describe, load_settings
-from tests.service.conftest import Opener, end_services, indexed, write_notes
+from tests.service.conftest import Opener, end_services, engines_of, indexed, write_notes
+from tests.waiting import eventually
 
 SALT = b"0123456789abcdef"
 NAMES = {variable.name for variable in describe()}
@@ -157,6 +158,7 @@ def test_nobody_else_can_read_what_is_kept_whatever_the_users_mask_is(
         indexed(facade, vault)
         facade.close()
         end_services(state)
+        eventually(lambda: engines_of(state), lambda living: not living)  # they take files away with them
     finally:
         os.umask(former)
     kept = [state.parent, state, *state.rglob("*")]

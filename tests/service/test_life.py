@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,33 +13,33 @@ import psutil
 import pytest
 
 from markdown_rag.errors import SettingsError
-from markdown_rag.facade import Facade, IndexCall, SearchCall
+from markdown_rag.facade import IndexCall, SearchCall
+from markdown_rag.jobs import owner
 from markdown_rag.jobs.owner import this_process
-from markdown_rag.service import control
+from markdown_rag.service import control, launcher
+from markdown_rag.service.identity import identify
 from markdown_rag.service.shared import Shared
 from markdown_rag.service.wire import Agent
 from markdown_rag.settings import load_settings
 from tests.service.conftest import (
     BOUND,
     Environ,
+    Held,
     Opener,
     end_services,
+    engines_of,
     finish,
+    hang,
     indexed,
+    lives,
     many_notes,
-    processes_of,
+    only_engine,
+    only_service,
     services_of,
 )
+from tests.waiting import eventually, remove
 
 FILES = 120
-
-
-def under_way(facade: Facade, job_id: str) -> int:
-    """The process that runs the job, once it has embedded something."""
-    while not (status := facade.status(job_id, 0.05))["processed_chunks"]:
-        assert status["status"] in {"queued", "running"}, status
-    pid: int = status["pid"]
-    return pid
 
 
 def kill_service(state: Path) -> int:
@@ -50,27 +49,27 @@ def kill_service(state: Path) -> int:
     return process.pid
 
 
-def test_a_job_goes_on_under_its_id_when_the_service_is_killed(agent: Opener, tmp_path: Path) -> None:
-    facade, vault = agent(), many_notes(tmp_path / "vault", FILES)
+def test_a_job_goes_on_under_its_id_when_the_service_is_killed(agent: Opener, held: Held) -> None:
+    facade, vault = agent(**held.variables), held.folder
     job_id = facade.index(IndexCall(root=str(vault)))["job_id"]
-    killed = under_way(facade, job_id)
+    killed = held.under_way(facade, job_id)
     os.kill(killed, signal.SIGKILL)
+    held.let_go()
     status = finish(facade, job_id)
     assert (status["status"], status["job_id"]) == ("succeeded", job_id)
     assert status["pid"] != killed
     assert facade.audit(IndexCall(root=str(vault)))["findings"] == []
-    assert indexed(facade, vault)["result"]["unchanged_files"] == FILES
+    assert indexed(facade, vault)["result"]["unchanged_files"] == held.files
 
 
 @pytest.mark.slow
-def test_a_job_goes_on_under_its_id_after_the_service_was_stopped(
-    agent: Opener, state_dir: Path, tmp_path: Path
-) -> None:
-    facade, vault = agent(), many_notes(tmp_path / "vault", FILES)
+def test_a_job_goes_on_under_its_id_after_the_service_was_stopped(agent: Opener, state_dir: Path, held: Held) -> None:
+    facade, vault = agent(**held.variables), held.folder
     job_id = facade.index(IndexCall(root=str(vault)))["job_id"]
-    under_way(facade, job_id)
+    held.under_way(facade, job_id)
     end_services(state_dir)
     assert services_of(state_dir) == []
+    held.let_go()
     assert finish(facade, job_id)["status"] == "succeeded"
     assert facade.audit(IndexCall(root=str(vault)))["ok"]
 
@@ -91,7 +90,7 @@ def test_the_engine_killed_under_the_service_is_not_noticed_by_who_calls_next(
     facade = agent()
     indexed(facade, vault)
     before = facade.search(SearchCall("password"))
-    (engine,) = processes_of(state_dir, "markdown_rag.store.daemon")
+    engine = only_engine(state_dir)
     engine.kill()
     psutil.wait_procs([engine], BOUND)
     assert facade.search(SearchCall("password")) == before
@@ -106,7 +105,7 @@ def test_what_is_deleted_under_the_service_is_made_again_by_the_next_job(
     facade = agent()
     indexed(facade, vault)
     (vault / "new.md").write_text("# New\n\nThe lantern of the harbour.\n")
-    shutil.rmtree(state_dir / gone)
+    remove(state_dir / gone)
     facade = facade if caller == "same" else agent()
     status = indexed(facade, vault)
     assert (status["status"], status["result"]["delta_counts"]["new"]) == ("succeeded", 3), status
@@ -135,23 +134,23 @@ def test_an_agent_that_asks_and_exits_has_its_job_done_and_the_next_one_reads_it
     status = finish(agent(), job_id)
     assert (status["status"], status["job_id"], status["result"]["delta_counts"]["new"]) == ("succeeded", job_id, FILES)
     assert "process " in status["requested_by"]
-    assert len(services_of(state_dir)) == 1
+    only_service(state_dir)
 
 
 @pytest.mark.slow
 def test_a_service_without_clients_and_jobs_leaves_and_its_engine_too(
-    agent: Opener, state_dir: Path, tmp_path: Path
+    agent: Opener, state_dir: Path, held: Held
 ) -> None:
-    facade, vault = agent(), many_notes(tmp_path / "vault", FILES)
-    job_id = facade.index(IndexCall(root=str(vault)))["job_id"]
-    under_way(facade, job_id)
-    (service,) = services_of(state_dir)
-    (engine,) = processes_of(state_dir, "markdown_rag.store.daemon")
+    facade = agent(**held.variables)
+    job_id = facade.index(IndexCall(root=str(held.folder)))["job_id"]
+    service, engine = held.under_way(facade, job_id), only_engine(state_dir)
     facade.close()
-    gone, alive = psutil.wait_procs([service, engine], BOUND)
-    assert (len(gone), alive) == (2, [])
+    held.let_go()
+    eventually(lambda: [*services_of(state_dir), *engines_of(state_dir)], lambda living: not living, seconds=BOUND)
+    assert not psutil.pid_exists(service)
+    assert not lives(engine)
     assert list((state_dir / "service").glob("*.json")) == []
-    again = agent()
+    again = agent(**held.variables)
     status = again.status(job_id)
     assert status["status"] == "succeeded", "it stayed until the job was done"
 
@@ -181,15 +180,53 @@ def test_status_stop_and_logs_say_what_runs_and_end_it(agent: Opener, state_dir:
     assert "leaving" in control.logs(settings)
 
 
+HOLDER = """
+import pathlib, sys, time
+from markdown_rag.jobs import owner
+from markdown_rag.service.identity import Identity
+from markdown_rag.service.process import _take_life
+owner._PROC = pathlib.Path("/nowhere")
+folder, fingerprint, version = sys.argv[1:]
+assert _take_life(Identity(pathlib.Path(folder), fingerprint, version))
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def test_on_a_system_without_proc_a_hung_service_is_shown_healed_and_stopped(
+    environ: Environ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, "_PROC", Path("/nowhere"))  # as on macOS, in this process and in the one it looks at
+    settings = load_settings(environ)
+    identity = identify(settings)
+    command = [sys.executable, "-c", HOLDER, str(identity.folder), identity.fingerprint, identity.version]
+
+    def hold() -> subprocess.Popen[str]:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        return process
+
+    assert control.stop(settings) == 0
+    with hold() as held:
+        assert [(shown["pid"], shown["answers"]) for shown in control.status(settings)] == [(held.pid, False)]
+        assert launcher.kill(identity)
+    assert control.status(settings) == []
+    assert not launcher.kill(identity)
+    with hold():
+        assert control.stop(settings) == 1
+    assert control.status(settings) == []
+
+
 @pytest.mark.slow
 def test_a_service_that_hangs_is_shown_and_stopped(agent: Opener, state_dir: Path, environ: Environ) -> None:
     agent().status()
     (service,) = services_of(state_dir)
-    service.suspend()
+    hang(service.pid)
     settings = load_settings(environ)
     assert [shown["answers"] for shown in control.status(settings)] == [False]
     assert control.stop(settings) == 1
-    assert not service.is_running() or service.status() == psutil.STATUS_ZOMBIE
+    eventually(lambda: not lives(service))
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from markdown_rag import watching
@@ -23,11 +22,13 @@ from tests.service.conftest import (
     Opener,
     end_services,
     environ_for,
+    finish,
     indexed,
     only_service,
     services_of,
     write_notes,
 )
+from tests.waiting import eventually
 
 FOLDERS: dict[str, tuple[list[str], str | None]] = {
     "one document": (["a/b.md"], "a"),
@@ -100,11 +101,16 @@ def test_it_looks_at_everything_first_and_then_where_something_happens(
 ) -> None:
     (tmp_path / "a").mkdir()
     watcher = watch()
-    heard.until(lambda folders: folders == [""])
-    while "a" not in heard.folders:  # until the events flow, an edit may be too early for them
+    heard.until(lambda folders: folders[:1] == [""])
+
+    def edit() -> list[str]:
+        """Until the events flow, an edit may be too early for them."""
         (tmp_path / "a" / "note.md").write_text(f"{len(heard.folders)}", encoding="utf-8")
         with heard._more:
             heard._more.wait(1.0)
+            return list(heard.folders)
+
+    eventually(edit, lambda folders: "a" in folders, seconds=BOUND)
     assert watcher.state.by_events
 
 
@@ -142,8 +148,7 @@ def test_a_folder_that_is_mounted_again_is_watched_again(
     (tmp_path / "notes").mkdir()
     looked = len(heard.folders)
     heard.until(lambda folders: len(folders) > looked)
-    while not watcher.state.by_events:
-        watcher._stop.wait(0.05)
+    eventually(lambda: watcher.state.by_events, seconds=BOUND)
 
 
 def test_trouble_is_told_until_it_is_over(tmp_path: Path) -> None:
@@ -216,12 +221,12 @@ def test_an_answer_that_waits_for_it_knows_what_was_just_written_moved_and_delet
 
 def test_an_answer_that_waits_writes_nothing_where_nothing_changed(inside: Facade, tmp_path: Path) -> None:
     vault = write_notes(tmp_path / "vault")
-    indexed(inside, vault)
+    first = indexed(inside, vault)["job_id"]
     texts(inside, "restore", fresh=True)
     # Files written within the last two seconds are read again, as their times prove nothing yet.
-    result = inside.status()["result"]
-    assert result["insert_count"] in {0, 2}
-    assert result["embedded"] in {0, 2}
+    latest = finish(inside, inside.status()["job_id"])
+    if latest["job_id"] != first:
+        assert (latest["result"]["insert_count"], latest["result"]["embedded"]) == (0, 0)
     again = indexed(inside, vault)["result"]
     assert (again["insert_count"], again["embedded"], again["unchanged_files"]) == (0, 0, 2)
 
@@ -241,8 +246,7 @@ def paint_the_lobby(vault: Path) -> None:
 
 
 def until_the_lobby_is_found(facade: Facade) -> None:
-    while "turquoise" not in texts(facade, "colour of the lobby"):
-        facade.status("", 0.2)
+    eventually(lambda: texts(facade, "colour of the lobby"), lambda found: "turquoise" in found, seconds=2 * BOUND)
 
 
 def test_a_watched_workspace_follows_edits_for_as_long_as_its_agent_lives(state_dir: Path, tmp_path: Path) -> None:
@@ -251,7 +255,8 @@ def test_a_watched_workspace_follows_edits_for_as_long_as_its_agent_lives(state_
     indexed(facade, vault)
     paint_the_lobby(vault)
     until_the_lobby_is_found(facade)
-    assert facade.status()["requested_by"] == f"watching {vault}"
+    status = finish(facade, facade.status()["job_id"])  # the old rows go after the new ones can be found
+    assert status["requested_by"] == f"watching {vault}"
     (check,) = (check for check in facade.health()["checks"] if check["name"] == "watching")
     assert check["detail"].startswith(f"{vault} by events")
     assert facade.audit(IndexCall(root=str(vault)))["ok"]
@@ -267,8 +272,11 @@ def test_a_watched_workspace_stays_watched_when_the_service_is_killed_and_its_ag
     killed = only_service(state_dir)
     os.kill(killed, signal.SIGKILL)
     paint_the_lobby(vault)
-    while not (found := services_of(state_dir)) or killed in {process.pid for process in found}:
-        psutil.wait_procs(found, 0.05)
+    eventually(
+        lambda: {process.pid for process in services_of(state_dir)},
+        lambda living: living and killed not in living,
+        seconds=BOUND,
+    )
     other = agent(tmp_path)
     until_the_lobby_is_found(other)
     assert other.status()["requested_by"] == f"watching {vault}"

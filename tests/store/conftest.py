@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +19,7 @@ from markdown_rag.store.endpoint import read_endpoint
 from markdown_rag.store.launcher import connect_engine
 from markdown_rag.store.memory import MemoryStore
 from markdown_rag.store.opening import StoreSettings, open_store
+from tests.waiting import SECONDS, eventually
 
 DIMENSION = 16
 MODEL = Model("local", "test-model", DIMENSION)
@@ -58,12 +59,12 @@ def record(path: str = "a.md", ord_: int = 0, **given) -> Record:
     return Record(**values)
 
 
-def eventually(store: Store, look: Callable[[], object], wanted: object) -> None:
+def settles(store: Store, look: Callable[[], object], wanted: object) -> None:
     """Searches on a server may lag behind a write for a moment; the other engines answer at once."""
-    deadline = time.monotonic() + (0 if store.capabilities().embedded else 15)
-    while (found := look()) != wanted and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert found == wanted
+    if store.capabilities().embedded:
+        assert look() == wanted
+    else:
+        eventually(look, lambda found: found == wanted)
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +74,7 @@ def engine_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     connection = connect_engine(data_dir)
     yield data_dir
     connection.close()
-    wait_until_gone(connection.pid, 5.0)
+    wait_until_gone(connection.pid)
 
 
 @pytest.fixture
@@ -83,16 +84,14 @@ def data_dir(tmp_path: Path) -> Iterator[Path]:
     yield place
     endpoint = read_endpoint(place)
     if endpoint is not None and psutil.pid_exists(endpoint.pid):
-        os.kill(endpoint.pid, signal.SIGKILL)
-        wait_until_gone(endpoint.pid, 5)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(endpoint.pid, signal.SIGKILL)
+        wait_until_gone(endpoint.pid)
 
 
-def wait_until_gone(pid: int, seconds: float) -> None:
+def wait_until_gone(pid: int, seconds: float = SECONDS) -> None:
     """Engines are nobody's children, so there is nothing to wait on but their absence."""
-    deadline = time.monotonic() + seconds
-    while _lives(pid):
-        assert time.monotonic() < deadline, f"the engine {pid} is still there after {seconds} s"
-        time.sleep(0.02)
+    eventually(lambda: _lives(pid), lambda alive: not alive, seconds=seconds, what=f"the engine {pid} is still there")
 
 
 def _lives(pid: int) -> bool:
@@ -100,8 +99,10 @@ def _lives(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    stat = Path(f"/proc/{pid}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.fixture(params=["memory", "embedded", pytest.param("server", marks=pytest.mark.server)])

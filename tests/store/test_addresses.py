@@ -13,6 +13,8 @@ import pytest
 
 from markdown_rag.errors import StoreFormatError, StoreUnavailable
 from markdown_rag.store.opening import StoreSettings, find_collections, open_store
+from tests.ports import refusing
+from tests.waiting import joined
 
 from .conftest import MODEL
 
@@ -23,11 +25,6 @@ def count_at(address: str, state_dir: Path, seconds: float = 2.0, wait_s: float 
         return store.count()
     finally:
         store.close()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 @pytest.fixture
@@ -44,7 +41,7 @@ def web_port() -> Iterator[int]:
     thread.start()
     yield server.server_port
     server.shutdown()
-    thread.join()
+    joined(thread)
     server.server_close()
 
 
@@ -61,9 +58,10 @@ def foreign_port() -> Iterator[int]:
 
 
 def test_a_server_that_is_down_is_said_to_be_down_with_its_address_and_without_credentials(tmp_path: Path):
-    address = f"127.0.0.1:{free_port()}"
-    with pytest.raises(StoreUnavailable, match=f"{address} does not answer") as raised:
-        count_at(f"http://user:secret@{address}", tmp_path)
+    with refusing() as port:
+        address = f"127.0.0.1:{port}"
+        with pytest.raises(StoreUnavailable, match=f"{address} does not answer") as raised:
+            count_at(f"http://user:secret@{address}", tmp_path)
     assert "secret" not in str(raised.value)
     assert raised.value.__cause__ is not None
 
@@ -95,8 +93,8 @@ def test_another_grpc_service_is_named_as_not_milvus(tmp_path: Path, foreign_por
 
 
 def test_looking_for_collections_on_a_server_that_is_down_is_the_same_error(tmp_path: Path):
-    with pytest.raises(StoreUnavailable, match="does not answer"):
-        find_collections(StoreSettings(f"http://127.0.0.1:{free_port()}", "", "t", 100, 2.0, tmp_path))
+    with refusing() as port, pytest.raises(StoreUnavailable, match="does not answer"):
+        find_collections(StoreSettings(f"http://127.0.0.1:{port}", "", "t", 100, 2.0, tmp_path))
 
 
 def test_a_closed_store_says_so_instead_of_connecting_again(tmp_path: Path):

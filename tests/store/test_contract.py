@@ -12,7 +12,7 @@ from markdown_rag.errors import StoreLimitError
 from markdown_rag.store.base import FileEntry, FileLinks, Record, RowKey, Store, Where
 from markdown_rag.store.memory import MemoryStore
 
-from .conftest import DIMENSION, MODEL, Opener, eventually, record, vector
+from .conftest import DIMENSION, MODEL, Opener, record, settles, vector
 
 
 def ids(found) -> set[str]:
@@ -100,7 +100,7 @@ def test_writing_the_same_ids_again_changes_nothing(store: Store):
     store.insert(rows[:2])
     assert store.count() == 5
     assert ids(store.keys()) == ids(rows)
-    eventually(store, lambda: [m.id for m in store.dense(rows[1].vector, 1)], [rows[1].id])
+    settles(store, lambda: [m.id for m in store.dense(rows[1].vector, 1)], [rows[1].id])
 
 
 def test_deleted_rows_are_gone_everywhere_and_deleting_again_is_no_error(store: Store):
@@ -112,7 +112,7 @@ def test_deleted_rows_are_gone_everywhere_and_deleting_again_is_no_error(store: 
     assert store.count() == 3
     assert ids(store.keys()) == ids(rows[1:])
     assert store.get([rows[0].id]) == []
-    eventually(store, lambda: ids(store.dense(rows[0].vector, 10)), ids(rows[1:]))
+    settles(store, lambda: ids(store.dense(rows[0].vector, 10)), ids(rows[1:]))
     if store.capabilities().lexical:
         assert store.lexical("part0", 10) == []
 
@@ -131,7 +131,7 @@ def test_dense_search_ranks_by_inner_product_with_the_stored_vector(store: Store
     query = vector(1000)
     products = {row.id: float(row.vector @ query) for row in rows}
     best = sorted(products, key=products.__getitem__, reverse=True)[:7]
-    eventually(store, lambda: [match.id for match in store.dense(query, 7)], best)
+    settles(store, lambda: [match.id for match in store.dense(query, 7)], best)
     for _ in range(2):
         for match in store.dense(query, 7):
             assert match.score == pytest.approx(products[match.id], rel=1e-4)
@@ -205,7 +205,7 @@ def test_every_reader_sees_exactly_the_rows_of_its_scope(store: Store):
         assert {key.id for key, _, _ in store.vectors(where)} == ids(rows), where
         assert store.count(where) == len(rows), where
         assert {entry.path for entry in store.catalog(where)} == wanted, where
-        eventually(store, lambda where=where: ids(store.dense(vector(1), 100, where)), ids(rows))
+        settles(store, lambda where=where: ids(store.dense(vector(1), 100, where)), ids(rows))
         if store.capabilities().lexical:
             assert ids(store.lexical("text", 100, where)) == ids(rows), where
 
@@ -367,7 +367,7 @@ def test_a_flush_never_changes_what_is_found(store: Store):
     before = [match.id for match in store.dense(vector(5000), 20)]
     store.flush()
     assert ids(store.keys()) == wanted
-    eventually(store, lambda: ids(store.dense(vector(5000), 300)), wanted)
+    settles(store, lambda: ids(store.dense(vector(5000), 300)), wanted)
     if store.capabilities().embedded:
         assert [match.id for match in store.dense(vector(5000), 20)] == before
     if store.capabilities().lexical:

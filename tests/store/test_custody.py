@@ -17,6 +17,7 @@ from markdown_rag.store.base import Store
 from markdown_rag.store.gate import Activity
 from markdown_rag.store.opening import StoreSettings, open_store
 from markdown_rag.store.rwlock import ReadersFirstLock
+from tests.waiting import remove
 
 from .conftest import MODEL, record, vector, wait_until_gone
 from .test_living import library_schema, row_of
@@ -156,20 +157,20 @@ def test_what_is_left_of_a_collection_without_its_schema_is_in_nobodys_way(opene
 
 
 def removed(data_dir: Path) -> None:
-    shutil.rmtree(data_dir)
+    remove(data_dir)
 
 
 def emptied(data_dir: Path) -> None:
     for inside in list(data_dir.iterdir()):
-        shutil.rmtree(inside) if inside.is_dir() else inside.unlink()
+        remove(inside) if inside.is_dir() else inside.unlink(missing_ok=True)
 
 
 def without_collections(data_dir: Path) -> None:
-    shutil.rmtree(data_dir / "collections")
+    remove(data_dir / "collections")
 
 
 def replaced(data_dir: Path) -> None:
-    shutil.rmtree(data_dir)
+    remove(data_dir)
     (data_dir / "collections").mkdir(parents=True)
     (data_dir / "LOCK").touch()
 
@@ -193,7 +194,7 @@ def test_an_engine_whose_database_was_taken_away_leaves_and_writes_nothing(opene
     harm(data_dir)
     before = files_under(data_dir.parent)
     opened.close()
-    wait_until_gone(pid, 5)
+    wait_until_gone(pid)
     ours = {f"index.db/{endpoints.ENDPOINT_FILE}", f"moved.db/{endpoints.ENDPOINT_FILE}"}
     assert files_under(data_dir.parent) - {"engine.log"} - ours == before - {"engine.log"} - ours
 
@@ -210,7 +211,7 @@ def test_a_write_to_a_database_that_was_taken_away_is_refused_and_the_next_one_s
     opened.insert([record("b.md")])
     assert ids_of(opened) == {record("b.md").id}
     assert opened.dense(vector(0), 5)
-    wait_until_gone(pid, 5)
+    wait_until_gone(pid)
 
 
 @pytest.mark.parametrize("harm", [removed, pytest.param(emptied, marks=pytest.mark.slow)])

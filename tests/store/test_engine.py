@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import stat
@@ -22,12 +21,16 @@ import pytest
 from markdown_rag.errors import StoreFormatError, StoreUnavailable
 from markdown_rag.processes.endpoint import Endpoint, greet
 from markdown_rag.store import endpoint as endpoints
+from markdown_rag.store import listing
 from markdown_rag.store.base import Store, Where
+from markdown_rag.store.daemon import LINGER_SECONDS
 from markdown_rag.store.launcher import EngineConnection, connect_engine
 from markdown_rag.store.memory import MemoryStore
 from markdown_rag.store.opening import StoreSettings, find_collections, open_store
+from markdown_rag.store.rows import to_row
+from tests.waiting import bounded, eventually, joined, remove
 
-from .conftest import MODEL, record, vector, wait_until_gone
+from .conftest import DIMENSION, MODEL, record, vector, wait_until_gone
 
 CLIENT = """
 import sys, os
@@ -61,11 +64,13 @@ def engines_of(data_dir: Path) -> list[int]:
 
 def wait_until_alone(data_dir: Path, pid: int) -> None:
     """Only this engine is left: one that found the place taken needs a moment to leave."""
-    deadline = time.monotonic() + 10
-    while (found := engines_of(data_dir)) != [pid]:
+
+    def others() -> list[int]:
+        found = engines_of(data_dir)
         assert pid in found, found
-        assert time.monotonic() < deadline, found
-        time.sleep(0.02)
+        return [other for other in found if other != pid]
+
+    eventually(others, lambda found: not found)
 
 
 def listening(connection: EngineConnection) -> list[str]:
@@ -87,34 +92,44 @@ def clients(count: int, data_dir: Path) -> list[subprocess.Popen]:
     return started
 
 
+def said_by(client: subprocess.Popen) -> int:
+    """The process id of the engine that a client has."""
+    with bounded(client, 120):
+        return int(client.stdout.readline())
+
+
 def end(started: list[subprocess.Popen]) -> None:
     for client in started:
-        client.communicate("end\n", timeout=20)
+        client.communicate("end\n", timeout=60)
 
 
 def test_any_number_of_processes_that_start_at_once_share_exactly_one_engine(data_dir: Path):
     started = clients(5, data_dir)
-    pids = {int(client.stdout.readline()) for client in started}
+    pids = {said_by(client) for client in started}
     assert len(pids) == 1
     wait_until_alone(data_dir, *pids)
     end(started)
-    wait_until_gone(pids.pop(), 5)
+    wait_until_gone(pids.pop())
 
 
-def test_the_engine_leaves_within_five_seconds_of_its_last_clients_end_and_leaves_nothing(data_dir: Path):
-    first, second = connect_engine(data_dir), connect_engine(data_dir)
-    assert first.pid == second.pid
-    first.close()
-    second.close()
-    wait_until_gone(first.pid, 5)
-    assert not (data_dir / endpoints.ENDPOINT_FILE).exists()
-    assert not Path(first.uri.removeprefix("unix:")).exists()
+def test_the_engine_leaves_by_itself_after_its_last_clients_end_and_leaves_nothing(data_dir: Path):
+    def leaves_no_socket() -> bool:
+        first, second = connect_engine(data_dir), connect_engine(data_dir)
+        assert first.pid == second.pid
+        first.close()
+        second.close()
+        wait_until_gone(first.pid)
+        assert not (data_dir / endpoints.ENDPOINT_FILE).exists()
+        return not Path(first.uri.removeprefix("unix:")).exists()
+
+    # One that a stalled machine kept from closing within CLOSE_SECONDS leaves its socket for the next to remove.
+    eventually(leaves_no_socket)
 
 
 @pytest.mark.slow
 def test_a_killed_client_counts_as_gone_and_a_living_one_keeps_the_engine(data_dir: Path):
     (client,) = clients(1, data_dir)
-    pid = int(client.stdout.readline())
+    pid = said_by(client)
     mine = connect_engine(data_dir)
     client.kill()
     client.communicate()
@@ -122,24 +137,34 @@ def test_a_killed_client_counts_as_gone_and_a_living_one_keeps_the_engine(data_d
     with pytest.raises(AssertionError):
         wait_until_gone(pid, 3)
     mine.close()
-    wait_until_gone(pid, 5)
+    wait_until_gone(pid)
 
 
 @pytest.mark.slow
 def test_a_client_that_comes_while_the_engine_waits_for_its_end_keeps_it(data_dir: Path):
-    pid = None
-    for _ in range(4):
+    """A machine may be too slow to come back in time: what counts is three times in time, and never one too early."""
+    kept = 0
+    last, left = connect_engine(data_dir), time.monotonic()
+    last.close()
+
+    def comes_back() -> int:
+        nonlocal last, left, kept
         connection = connect_engine(data_dir)
-        pid = pid or connection.pid
-        assert connection.pid == pid
+        in_time = time.monotonic() - left < LINGER_SECONDS
+        assert connection.pid == last.pid or not in_time, "it left before its time"
+        kept += connection.pid == last.pid
+        last, left = connection, time.monotonic()
         connection.close()
-    wait_until_gone(pid, 5)
+        return kept
+
+    eventually(comes_back, lambda times: times == 3, seconds=120)
+    wait_until_gone(last.pid)
 
 
 def kill_engine(data_dir: Path) -> None:
     pid = endpoints.read_endpoint(data_dir).pid
     os.kill(pid, signal.SIGKILL)
-    wait_until_gone(pid, 5)
+    wait_until_gone(pid)
 
 
 @pytest.mark.parametrize(
@@ -164,17 +189,108 @@ def test_a_killed_engine_is_started_again_by_the_next_call_and_nothing_is_lost(o
     assert {key.id for key in opened.keys()} == {key.id for key in expected.keys()}  # noqa: SIM118
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client, name, seconds: client.query(name, "ord == 0", output_fields=["id"], timeout=seconds),
+        lambda client, name, seconds: client.search(
+            name, data=[vector(0)], anns_field="vector", limit=1, timeout=seconds
+        ),
+        lambda client, name, seconds: client.insert(name, [to_row(record("b.md"), DIMENSION)[0]], timeout=seconds),
+        lambda client, _name, seconds: client.list_collections(timeout=seconds),
+    ],
+    ids=["query", "search", "insert", "list"],
+)
+def test_a_call_whose_connection_another_caller_replaces_meanwhile_is_repeated(engine_dir: Path, ask):
+    with contextlib.closing(open_store(settings(engine_dir), MODEL)) as store:
+        store.insert([record("a.md")])
+        session, clients = store._session, []
+
+        def call(client, seconds):
+            if not clients:
+                session._renew(session._generation)  # what another thread does whose own call was lost
+            clients.append(client)
+            return ask(client, store.collection, seconds)
+
+        assert session.call(call)
+        assert len(set(map(id, clients))) == len(clients) == 2
+
+
+def test_a_catalog_larger_than_one_answer_is_whole_also_while_files_get_new_generations(
+    opened: Store, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(listing, "ANSWER_ROWS", 10)  # it takes 20,000 rows in use
+    monkeypatch.setattr(listing, "PIECE", 5)
+    paths = [f"{number:02}.md" for number in range(40)]
+    opened.insert([record(path) for path in paths])
+    assert sorted(entry.path for entry in opened.catalog()) == paths
+    written = threading.Event()
+
+    def write() -> None:
+        for gen in range(2, 8):
+            for path in paths:
+                opened.insert([record(path, gen=gen)])
+                opened.delete([record(path, gen=gen - 1).id])
+        written.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = []
+    while not written.is_set():
+        seen.append({entry.path for entry in opened.catalog()})
+    writer.join()
+    assert seen
+    assert [found for found in seen if found != set(paths)] == []
+    assert {entry.gen for entry in opened.catalog()} == {7}
+
+
+def large_logs(data_dir: Path) -> list[Path]:
+    """Write-ahead logs with rows in them; the engine that serves may remove one meanwhile."""
+    found = []
+    for path in data_dir.rglob("wal/*"):
+        with contextlib.suppress(FileNotFoundError):
+            if path.stat().st_size > 5000:
+                found.append(path)
+    return found
+
+
 @pytest.mark.slow
 def test_a_terminated_engine_closes_its_database_and_another_one_takes_over_at_once(opened: Store, data_dir: Path):
     opened.insert([record("a.md")])
     pid = endpoints.read_endpoint(data_dir).pid
     os.kill(pid, signal.SIGTERM)
     assert opened.count() == 1
-    wait_until_gone(pid, 5)
+    wait_until_gone(pid)
     assert opened.count() == 1
     assert endpoints.read_endpoint(data_dir).pid != pid
-    wal = [path for path in data_dir.rglob("wal/*") if path.stat().st_size > 5000]
-    assert wal == []
+    eventually(lambda: large_logs(data_dir), lambda found: not found)
+
+
+def test_an_engine_closes_its_database_where_the_disk_refuses_to_remove_its_files(opened: Store, data_dir: Path):
+    """The disk refuses through the interpreter's audit hook, as one that was made read-only for these files."""
+    code = f"""
+import errno, sys
+def refuse(event, arguments):
+    if event == "os.remove" and str(arguments[0]).endswith((".p", ".g", "{endpoints.ENDPOINT_FILE}")):
+        raise OSError(errno.EROFS, "Read-only file system")
+sys.addaudithook(refuse)
+from markdown_rag.store.daemon import main
+main()
+"""
+    data_dir.mkdir(parents=True)
+    log = data_dir.parent / "engine.log"
+    subprocess.run([sys.executable, "-c", code, str(data_dir), "--log", str(log)], check=True)
+    deadline = time.monotonic() + 30
+    while endpoints.read_endpoint(data_dir) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    opened.insert([record("a.md", number) for number in range(20)])
+    pid = endpoints.read_endpoint(data_dir).pid
+    os.kill(pid, signal.SIGTERM)
+    wait_until_gone(pid)
+    assert endpoints.read_endpoint(data_dir).pid == pid, "the disk did refuse"
+    assert [path for path in data_dir.rglob("wal/*") if path.stat().st_size > 5000] == []
+    assert opened.count() == 20
 
 
 @pytest.mark.parametrize(
@@ -196,14 +312,14 @@ def test_a_living_engine_whose_endpoint_file_was_damaged_is_found_again(data_dir
         with contextlib.closing(connect_engine(data_dir)) as second:
             assert second.pid == first.pid
             wait_until_alone(data_dir, first.pid)
-    wait_until_gone(first.pid, 5)
+    wait_until_gone(first.pid)
 
 
 @pytest.mark.slow
 def test_an_engine_whose_database_was_removed_serves_it_no_longer(data_dir: Path):
     connection = connect_engine(data_dir)
-    shutil.rmtree(data_dir)
-    wait_until_gone(connection.pid, 5)
+    remove(data_dir)
+    wait_until_gone(connection.pid)
     connection.close()
 
 
@@ -215,7 +331,7 @@ def test_an_endpoint_of_a_dead_process_or_a_stranger_is_not_believed(data_dir: P
         answering.start()
         endpoint = Endpoint(endpoints.KIND, 1, "127.0.0.1:1", place, "token")
         assert greet(endpoint) is None
-        answering.join()
+        joined(answering)
     for presence in (f"unix:{tmp_path / 'none'}", "tcp:127.0.0.1:1", "tcp:", "tcp:x:99999", "odd", ""):
         assert greet(Endpoint(endpoints.KIND, 1, "x", presence, "t")) is None
 
@@ -229,7 +345,7 @@ def test_a_wrong_token_is_neither_greeted_nor_served(data_dir: Path):
     with grpc.insecure_channel(right.address) as channel:
         call = channel.unary_unary("/milvus.proto.milvus.MilvusService/GetVersion")
         with pytest.raises(grpc.RpcError) as refused:
-            call(b"", timeout=5)
+            call(b"", timeout=60)
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
     connection.close()
 
@@ -253,7 +369,7 @@ def test_where_sockets_cannot_be_used_the_engine_answers_on_loopback_alone(data_
     assert store.count() == 1
     store.close()
     connection.close()
-    wait_until_gone(connection.pid, 5)
+    wait_until_gone(connection.pid)
 
 
 def test_an_old_single_file_database_is_named_and_left_alone(data_dir: Path):
@@ -320,7 +436,7 @@ def test_what_was_written_survives_the_engines_end(data_dir: Path):
     count = store.change_count()
     pid = endpoints.read_endpoint(data_dir).pid
     store.close()
-    wait_until_gone(pid, 5)
+    wait_until_gone(pid)
     again = open_store(settings(data_dir), MODEL)
     assert {key.id for key in again.keys()} == {row.id for row in rows[1:]}  # noqa: SIM118
     assert {match.id for match in again.lexical("text", 100)} == {row.id for row in rows[1:]}

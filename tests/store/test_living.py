@@ -41,7 +41,8 @@ class Opened:
     def __init__(self, folder: Path) -> None:
         from markdown_rag.store.engine import open_database
 
-        self._open = lambda: open_database(folder, ReadersFirstLock(), Activity())
+        self.turns = ReadersFirstLock()
+        self._open = lambda: open_database(folder, self.turns, Activity())
         self.database = self._open()
         self.name = f"c{next(_names)}"
         self.collection = self.database.create_collection(self.name, library_schema())
@@ -181,17 +182,31 @@ def test_reads_go_on_while_a_merge_holds_the_librarys_lock(opened: Opened):
     def hold() -> None:
         with opened.collection._maintenance_lock:
             held.set()
-            done.wait(10)
+            done.wait(60)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    held.wait(10)
     try:
+        assert held.wait(30)
         opened.collection.insert([row_of(20, 0)])
         assert len(opened.collection.query(output_fields=["id"])) == 11
+        assert holder.is_alive()
     finally:
         done.set()
         holder.join()
+
+
+def test_what_is_prepared_in_the_background_is_never_read_while_somebody_writes(opened: Opened):
+    opened.collection.insert([row_of(number, 0) for number in range(10)])
+    opened.collection._wait_for_bg()
+    before = opened.collection._living._view
+    with opened.turns.write():
+        opened.collection.load()
+        opened.collection._wait_for_bg()  # as one does who drops an index
+        assert opened.collection._living._view is before
+    opened.collection.load()
+    opened.collection._wait_for_bg()
+    assert opened.collection._living._view.count() == 10
 
 
 def test_what_we_write_is_read_by_the_stock_library(tmp_path: Path):

@@ -28,16 +28,18 @@ from markdown_rag.store.base import record_id
 from markdown_rag.store.disk import disk_failure
 from markdown_rag.store.failures import TAKEN_AWAY, Kind, Symptoms, diagnose
 from markdown_rag.store.given import OF_TARGET
-from markdown_rag.store.milvus import Session, Target, target_of
+from markdown_rag.store.milvus import Session
 from markdown_rag.store.postings import Postings, best
 from markdown_rag.store.rwlock import ReadersFirstLock
+from markdown_rag.store.target import Target, target_of
+from tests.waiting import SECONDS, eventually, joined
 
 from .conftest import MODEL
 
 
 def test_readers_share_a_turn_and_a_writer_has_it_alone():
     lock = ReadersFirstLock()
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=SECONDS)
     seen: list[str] = []
 
     def read() -> None:
@@ -48,14 +50,13 @@ def test_readers_share_a_turn_and_a_writer_has_it_alone():
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:
         reader.start()
-    for reader in readers:
-        reader.join(10)
+    joined(*readers)
     with lock.write():
         late = threading.Thread(target=lambda: seen.append(_with(lock.read)))
         late.start()
         late.join(0.05)
         assert seen == ["read", "read"]
-    late.join(10)
+    joined(late)
     assert seen == ["read", "read", "inside"]
 
 
@@ -65,7 +66,7 @@ def _with(turn) -> str:
 
 
 def test_a_waiting_search_goes_before_the_next_insert():
-    lock = ReadersFirstLock(patience=60)
+    lock = ReadersFirstLock(patience=600)
     order: list[str] = []
 
     def take(turn, name: str) -> None:
@@ -75,14 +76,11 @@ def test_a_waiting_search_goes_before_the_next_insert():
     with lock.write():
         writer = threading.Thread(target=take, args=(lock.write, "insert"))
         writer.start()
-        while not lock._waiting_writers:
-            writer.join(0.001)
+        eventually(lambda: lock._waiting_writers)
         reader = threading.Thread(target=take, args=(lock.read, "search"))
         reader.start()
-        while not lock._waiting_readers:
-            reader.join(0.001)
-    writer.join(10)
-    reader.join(10)
+        eventually(lambda: lock._waiting_readers)
+    joined(writer, reader)
     assert order == ["search", "insert"]
 
 
@@ -102,9 +100,8 @@ def test_endless_searching_cannot_stop_an_insert():
     threads = [threading.Thread(target=search) for _ in range(3)] + [threading.Thread(target=insert)]
     for thread in threads:
         thread.start()
-    assert inserted.wait(20)
-    for thread in threads:
-        thread.join(10)
+    assert inserted.wait(SECONDS)
+    joined(*threads)
 
 
 @given(st.lists(st.integers(1, 100)), st.integers(1, 10), st.integers(1, 150))

@@ -17,9 +17,11 @@ from markdown_rag.store.base import EVERYTHING, Store
 from markdown_rag.store.checkup import check
 from markdown_rag.store.milvus import library
 from markdown_rag.store.opening import StoreSettings, find_collections, open_store
+from tests.ports import refusing
 from tests.standalone import Standalone
+from tests.waiting import joined
 
-from .conftest import MODEL, eventually, record, vector
+from .conftest import MODEL, record, settles, vector
 
 pytestmark = pytest.mark.server
 
@@ -115,7 +117,7 @@ def test_rows_go_in_and_out_with_credentials_over_tls(secured: Secured) -> None:
     with opened(secured.open()) as store:
         store.insert([record("a.md", number) for number in range(5)])
         assert store.count() == 5
-        eventually(store, lambda: len(store.dense(vector(1), 10)), 5)
+        settles(store, lambda: len(store.dense(vector(1), 10)), 5)
     assert [info.rows for info in find_collections(secured.settings)] == [5]
 
 
@@ -162,7 +164,7 @@ def test_a_user_without_rights_is_told_so_and_not_that_the_password_is_wrong(sec
             errors.append(str(caught.value))
             return "no right" in errors[-1]
 
-        eventually(store, look, True)
+        settles(store, look, True)
 
 
 def test_a_database_is_a_place_of_its_own(secured: Secured) -> None:
@@ -183,14 +185,15 @@ def test_the_way_is_checked_step_by_step_up_to_what_is_wrong(secured: Secured) -
     assert all(step.ok for step in steps), steps
     names = ["address", "network", "TLS", "credentials", "database", "collection", "search"]
     assert [step.name for step in steps] == names
-    for other, failing in (
-        ({"address": "https://localhost:9"}, "network"),
-        ({"ca_file": str(secured.files / "other.pem")}, "TLS"),
-        ({"token": "root:wrong"}, "credentials"),
-        ({"database": "nowhere"}, "database"),
-    ):
-        last = list(check(replace(secured.settings, **other), MODEL))[-1]
-        assert (last.name, last.ok) == (failing, False)
+    with refusing() as port:
+        for other, failing in (
+            ({"address": f"https://127.0.0.1:{port}"}, "network"),
+            ({"ca_file": str(secured.files / "other.pem")}, "TLS"),
+            ({"token": "root:wrong"}, "credentials"),
+            ({"database": "nowhere"}, "database"),
+        ):
+            last = list(check(replace(secured.settings, **other), MODEL))[-1]
+            assert (last.name, last.ok) == (failing, False)
 
 
 def test_a_server_that_restarts_during_writing_and_searching_loses_nothing_and_stops_nobody(secured: Secured) -> None:
@@ -227,11 +230,10 @@ def test_a_server_that_restarts_during_writing_and_searching_loses_nothing_and_s
         threads = [threading.Thread(target=guarded(write)), threading.Thread(target=guarded(search))]
         for thread in threads:
             thread.start()
-        assert half.wait(60)
+        assert half.wait(120)
         secured.server.stop()
         secured.server.start()
-        for thread in threads:
-            thread.join(120)
+        joined(*threads, seconds=240)
         assert not failures
         assert done.is_set()
         assert {key.path for key in store.keys(EVERYTHING)} == {row.path for row in rows}

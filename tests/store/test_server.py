@@ -21,7 +21,7 @@ from markdown_rag.store.memory import MemoryStore
 from markdown_rag.store.milvus import Session
 from markdown_rag.store.opening import StoreSettings, find_collections, open_store
 
-from .conftest import DIMENSION, MODEL, eventually, record, vector
+from .conftest import DIMENSION, MODEL, record, settles, vector
 
 pytestmark = pytest.mark.server
 
@@ -91,7 +91,7 @@ def test_rows_of_several_models_and_dimensions_live_side_by_side_and_no_answer_m
             store.insert([record(f"of-{number}.md", vector=vector(number, model.dimension))])
         for number, (store, model) in enumerate(zip(stores, models, strict=True)):
             query = vector(0, model.dimension)
-            eventually(store, partial(paths, store, query), [f"of-{number}.md"])
+            settles(store, partial(paths, store, query), [f"of-{number}.md"])
             assert [entry.path for entry in store.catalog(EVERYTHING)] == [f"of-{number}.md"]
         assert {info.model for info in find_collections(settings)} == set(models)
     finally:

@@ -26,6 +26,8 @@ from markdown_rag.store.failures import Kind, Symptoms, diagnose
 from markdown_rag.store.milvus import Session
 from markdown_rag.store.opening import StoreSettings
 from markdown_rag.store.sockets import place_of, wants_tls
+from tests.ports import refusing
+from tests.waiting import joined
 
 
 @pytest.mark.parametrize(
@@ -133,11 +135,6 @@ def connecting(given: StoreSettings) -> Iterator[Session]:
         session.close()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
 def milvus_like(port: int) -> object:
     """A server on that port that answers a client's first greeting and the question for its version."""
     import grpc
@@ -152,7 +149,7 @@ def milvus_like(port: int) -> object:
 
     from concurrent import futures
 
-    server = grpc.server(futures.ThreadPoolExecutor(2))
+    server = grpc.server(futures.ThreadPoolExecutor(2), options=[("grpc.so_reuseport", 1)])
     milvus_pb2_grpc.add_MilvusServiceServicer_to_server(Servicer(), server)
     server.add_insecure_port(f"127.0.0.1:{port}")
     server.start()
@@ -160,22 +157,21 @@ def milvus_like(port: int) -> object:
 
 
 def test_a_server_that_comes_up_late_is_waited_for(tmp_path: Path) -> None:
-    port = free_port()
     found: list[str] = []
-    with connecting(settings(f"http://127.0.0.1:{port}", tmp_path, wait_s=60.0)) as session:
+    with refusing() as port, connecting(settings(f"http://127.0.0.1:{port}", tmp_path, wait_s=120.0)) as session:
         asking = threading.Thread(target=lambda: found.append(session.capabilities().version))
         asking.start()
         asking.join(2.0)  # longer than a call without patience
         assert not found
         server = milvus_like(port)
-        asking.join(30)
+        joined(asking, seconds=60)
         server.stop(0).wait()
     assert found == ["2.6.1"]
 
 
 def test_closing_a_store_ends_the_wait_for_its_server_at_once(tmp_path: Path) -> None:
     ended = threading.Event()
-    with connecting(settings(f"http://127.0.0.1:{free_port()}", tmp_path, wait_s=600.0)) as session:
+    with refusing() as port, connecting(settings(f"http://127.0.0.1:{port}", tmp_path, wait_s=600.0)) as session:
 
         def ask() -> None:
             with contextlib.suppress(StoreUnavailable):
@@ -186,8 +182,46 @@ def test_closing_a_store_ends_the_wait_for_its_server_at_once(tmp_path: Path) ->
         asking.start()
         asking.join(0.5)
         session.close()
-        assert ended.wait(10)
-        asking.join()
+        joined(asking)  # a call under way may take its own 5 s and some
+        assert ended.is_set()
+
+
+def test_all_who_wait_for_a_connection_share_its_outcome_and_none_waits_for_the_others_in_turn(tmp_path: Path) -> None:
+    gate, failed = threading.Barrier(8), list[StoreError]()
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
+        given = StoreSettings(f"http://127.0.0.1:{silent.getsockname()[1]}", "", "t", 100, 2.0, tmp_path)
+        with connecting(given) as session:
+
+            def ask() -> None:
+                gate.wait()
+                outcome = session.attempt(lambda client, _: client)
+                failed.append(outcome.error)
+
+            askers = [threading.Thread(target=ask) for _ in range(8)]
+            for asker in askers:
+                asker.start()
+            for asker in askers:
+                asker.join()
+    assert len(failed) == 8
+    assert len({id(error.__cause__) for error in failed}) == 1, "of one connection that was made for all"
+
+
+def test_a_connection_that_gets_no_thread_is_an_error_of_ours_and_the_next_call_connects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system's refusal is injected where a thread is started."""
+    with refusing() as port, connecting(settings(f"http://127.0.0.1:{port}", tmp_path)) as session:
+        server = milvus_like(port)
+        with monkeypatch.context() as patched:
+
+            def refuse(_: threading.Thread) -> None:
+                raise RuntimeError("can't start new thread")
+
+            patched.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(StoreUnavailable, match="no thread"):
+                session.capabilities()
+        assert session.capabilities().version == "2.6.1"
+        server.stop(0).wait()
 
 
 @pytest.fixture
@@ -205,7 +239,7 @@ def tls_port(tmp_path: Path) -> Iterator[int]:
     thread.start()
     yield server.server_port
     server.shutdown()
-    thread.join()
+    joined(thread)
     server.server_close()
 
 
@@ -231,8 +265,12 @@ def test_a_file_of_certificates_that_is_none_is_named(tmp_path: Path, content: s
     path = tmp_path / "authorities.pem"
     if content is not None:
         path.write_text(content)
-    given = settings("https://127.0.0.1:9", tmp_path, ca_file=str(path))
-    with connecting(given) as session, pytest.raises(StoreAddressError, match=r"MILVUS_CA_FILE=.*authorities\.pem"):
+    words = r"MILVUS_CA_FILE=.*authorities\.pem"
+    with (
+        refusing() as port,
+        connecting(settings(f"https://127.0.0.1:{port}", tmp_path, ca_file=str(path))) as session,
+        pytest.raises(StoreAddressError, match=words),
+    ):
         session.capabilities()
 
 
@@ -241,7 +279,8 @@ def test_a_check_ends_at_the_step_that_fails(tmp_path: Path) -> None:
         return [(step.name, step.ok) for step in check(settings(address, tmp_path), None)]
 
     assert names("localhost:19530") == [("address", False)]
-    assert names(f"http://127.0.0.1:{free_port()}") == [("address", True), ("network", False)]
+    with refusing() as port:
+        assert names(f"http://127.0.0.1:{port}") == [("address", True), ("network", False)]
     assert names(str(tmp_path / "new.db"))[:2] == [("address", True), ("credentials", True)]
 
 

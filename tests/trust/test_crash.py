@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import subprocess
@@ -25,6 +26,7 @@ from markdown_rag.store.endpoint import read_endpoint
 from markdown_rag.wiring import Parts
 from tests.data.stub_embeddings import StubServer
 from tests.indexing.reference import ReferenceIndex, Rows, stored
+from tests.waiting import eventually
 
 CUTS = int(os.environ.get("MARKDOWN_RAG_TEST_CUTS", "200"))
 SECONDS = 60.0
@@ -105,7 +107,9 @@ class Loop:
     def engine(self) -> psutil.Process | None:
         data_dir = self.parts.settings.state_directory / "milvus_markdown.db"
         endpoint = read_endpoint(data_dir)
-        return psutil.Process(endpoint.pid) if endpoint and psutil.pid_exists(endpoint.pid) else None
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return psutil.Process(endpoint.pid) if endpoint else None
+        return None
 
     def cut(self) -> None:
         """One index run that is cut, what must hold at once, and what must hold after the next run."""
@@ -113,28 +117,33 @@ class Loop:
         self.edit()
         after = self.picture()
         process = self.agent()
-        self.wait_until_it_works(process)
+        job_id = self.wait_until_it_works(process)
         time.sleep(self.chance.uniform(0.0, 0.6))  # the moment of the cut is the point of the test
         kind = self.chance.choice(("agent", "engine", "both")) if self.engine() else "agent"
         if kind != "agent" and (engine := self.engine()) is not None:
-            engine.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                engine.kill()
         if kind != "engine":
             process.kill()
             self.agents_killed += 1
         process.wait(SECONDS)
         self.nothing_is_lost(before, after)
-        ended = self.how_its_job_ended(process, killed=kind != "engine")
+        ended = self.how_its_job_ended(process, job_id, killed=kind != "engine")
         self.outcomes[f"{kind}: {ended}"] += 1
         self.indexed_here()
         assert stored(self.parts.store, self.workspace) == after
         stats = self.stub.stats()
         assert stats["texts"] - stats["distinct_texts"] <= self.agents_killed * BATCH * AT_ONCE
 
-    def wait_until_it_works(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + SECONDS
-        while process.poll() is None and not any(job.owner.pid == process.pid for job in self.parts.queue.active()):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+    def wait_until_it_works(self, process: subprocess.Popen[bytes]) -> str:
+        """The process's job; of one that has ended meanwhile the latest, which is its own."""
+
+        def job() -> str:
+            ended = process.poll() is not None
+            active = [job.id for job in self.parts.queue.active() if job.owner.pid == process.pid]
+            return active[0] if active else str(self.app.status()["job_id"]) if ended else ""
+
+        return eventually(job, seconds=2 * SECONDS)
 
     def nothing_is_lost(self, before: dict[str, Rows], after: dict[str, Rows]) -> None:
         seen = self.as_read()
@@ -143,11 +152,13 @@ class Loop:
         moved = [path for path in after.keys() - before.keys() if path.startswith("moved")]
         assert all(path in seen for path in moved) or (before.keys() - after.keys()) & seen.keys()
 
-    def how_its_job_ended(self, process: subprocess.Popen[bytes], *, killed: bool) -> str:
-        status = self.app.status()
+    def how_its_job_ended(self, process: subprocess.Popen[bytes], job_id: str, *, killed: bool) -> str:
+        status = eventually(
+            lambda: self.app.status(job_id, SECONDS),
+            lambda seen: seen["status"] not in {"queued", "running"},
+            seconds=2 * SECONDS,
+        )
         assert status["pid"] == process.pid
-        while status["status"] in {"queued", "running"}:
-            status = self.app.status(status["job_id"], SECONDS)
         if killed:
             assert status["status"] == "succeeded" or status["resumable"], status
         return str(status["status"])
@@ -240,7 +251,9 @@ def test_a_state_file_that_is_lost_or_damaged_costs_a_rescan_and_nothing_else(
     assert here.app.audit(IndexCall(root=str(here.vault)))["ok"]
 
 
-def test_a_disk_that_is_full_is_said_and_the_next_run_puts_all_right(loop: Callable[[int], Loop]) -> None:
+def test_a_disk_that_is_full_is_said_and_the_next_run_puts_all_right(
+    loop: Callable[[int], Loop], tmp_path: Path
+) -> None:
     here = loop(5)
     before = here.picture()
     for number in range(40):
@@ -248,14 +261,21 @@ def test_a_disk_that_is_full_is_said_and_the_next_run_puts_all_right(loop: Calla
     after = here.picture()
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000)); "
     command = [sys.executable, "-c", limit + COMMAND[2], "index", str(here.vault)]
-    said = b""
+    log = tmp_path / "said"
+    reasons = (b"Error: ", b"failed: ", b"cannot be used")
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, env=here.environ, stdout=subprocess.DEVNULL, stderr=file)
     try:
-        ended = subprocess.run(command, env=here.environ, capture_output=True, timeout=15.0, check=False)
-        code, said = ended.returncode, ended.stderr
-    except subprocess.TimeoutExpired as waiting:  # not even the start of a job can be written down
-        code, said = 1, waiting.stderr or b""
+        eventually(lambda: process.poll() is not None or any(words in log.read_bytes() for words in reasons))
+        code = process.wait(5.0)
+    except subprocess.TimeoutExpired:  # not even the start of a job can be written down
+        code = 1
+    finally:
+        process.kill()
+        process.wait(SECONDS)
+    said = log.read_bytes()
     assert b"Traceback" not in said
-    assert code == 0 or any(words in said for words in (b"Error: ", b"failed: ", b"cannot be used")), said
+    assert code == 0 or any(words in said for words in reasons), said
     here.nothing_is_lost(before, after)
     here.indexed_here()
     assert stored(here.parts.store, here.workspace) == after

@@ -33,7 +33,8 @@ SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
     "tags": (lambda n: "#tag/a " * n, 10_000),
 }
 GROWTH = 4
-MOST = 2.25  # times as much a character in the longer text; a square would be 4
+MOST = 2.5  # times as much a character in the longer text; a square would be 4
+TRIES = 4  # a square never passes, what else a machine does passes
 
 
 def seconds(text: str) -> float:
@@ -59,8 +60,13 @@ def test_time_grows_with_the_document(shape: str) -> None:
     make, size = SHAPES[shape]
     seconds(make(size // 10))  # what is loaded once
     short, long = make(size), make(size * GROWTH)
-    spent = max(0.02, min(seconds(short) for _ in range(2)))
-    assert min(seconds(long) for _ in range(2)) < MOST * spent * len(long) / len(short)
+    spent: list[tuple[float, float]] = []
+    for _ in range(TRIES):
+        spent.append((seconds(short), seconds(long)))
+        at_best = [min(times) for times in zip(*spent, strict=True)]
+        if at_best[1] < MOST * max(0.02, at_best[0]) * len(long) / len(short):
+            return
+    pytest.fail(f"{spent}")
 
 
 @pytest.mark.slow
