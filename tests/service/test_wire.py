@@ -51,8 +51,8 @@ def test_what_an_error_holds_beside_its_words_comes_along() -> None:
 
 
 def test_an_error_of_a_newer_version_keeps_its_words() -> None:
-    error = wire.error_from_json({"code": "not yet", "values": {"message": "m", "next_step": "n"}})
-    assert (type(error), str(error)) == (ServiceError, "m n")
+    error = wire.error_from_json({"code": "not yet", "values": {"message": "It is so.", "next_step": "Do this."}})
+    assert (type(error), str(error)) == (ServiceError, "It is so. Do this.")
 
 
 @given(text=st.text(st.characters(exclude_categories=())), k=st.integers())
