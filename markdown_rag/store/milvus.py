@@ -47,11 +47,14 @@ def library() -> Any:
         kept = {name: os.environ.pop(name, None) for name in ("MILVUS_URI", "MILVUS_DEFAULT_CONNECTION")}
         try:
             import pymilvus  # noqa: PLC0415 - 0.5 s and 130 MB
-            from pymilvus.client import entity_helper  # noqa: PLC0415
+            from pymilvus.client import connection_manager, entity_helper  # noqa: PLC0415
         finally:
             os.environ.update({name: value for name, value in kept.items() if value is not None})
         # Looks at every character of every text (0.1 ms a row), never at its length: rows.py does, in bytes.
         entity_helper.CHECK_STR_ARRAY = False
+        # The only one connects, and closes, all clients of a process one after another: a silent server stops them all.
+        manager = connection_manager.ConnectionManager
+        manager.get_instance = classmethod(lambda cls: cls())
         for name in ("pymilvus", "grpc"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         return pymilvus

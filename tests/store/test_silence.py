@@ -18,9 +18,11 @@ from markdown_rag.errors import Cancelled, StoreError, StoreUnavailable
 from markdown_rag.search.catalog import Catalog
 from markdown_rag.store.base import Store
 from markdown_rag.store.opening import StoreSettings, open_store
-from tests.waiting import joined
+from tests.ports import refusing
+from tests.waiting import eventually, joined
 
 from .conftest import MODEL, record
+from .test_waiting import milvus_like
 
 
 @contextlib.contextmanager
@@ -90,7 +92,7 @@ def test_who_waits_for_anothers_turn_at_a_silent_server_is_stopped_all_the_same(
                 except Cancelled as error:
                     told.append(error.message)
 
-        waiting, asking = threading.Thread(target=wait_in_vain), threading.Thread(target=ask)
+        waiting, asking = threading.Thread(target=wait_in_vain), threading.Thread(target=ask, daemon=True)
         waiting.start()
         asking.start()
         stop.stop("enough")
@@ -109,12 +111,37 @@ def test_closing_a_store_ends_the_wait_for_a_silent_server(tmp_path: Path) -> No
                 session.capabilities()
             ended.set()
 
-        asking = threading.Thread(target=ask)
+        asking = threading.Thread(target=ask, daemon=True)
         asking.start()
         with listener.accept()[0]:  # it is being connected to
             session.close()
             joined(asking)  # of the 600 s that it would wait
         assert ended.is_set()
+
+
+def test_a_silent_server_holds_up_no_connection_to_another_one(tmp_path: Path) -> None:
+    with silent() as listener, refusing() as port, contextlib.ExitStack() as opened:
+        mute = settings(listener, tmp_path, 600.0, 600.0).session()
+        other = StoreSettings(f"http://127.0.0.1:{port}", "", "t", 100, 30.0, tmp_path).session()
+        server = milvus_like(port)
+        opened.callback(server.stop, 0)
+
+        def ask() -> None:
+            with contextlib.suppress(StoreUnavailable):
+                mute.capabilities()
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        opened.callback(joined, asking)
+        opened.callback(mute.close)
+        with listener.accept()[0]:
+            found = list[str]()
+            beside = threading.Thread(target=lambda: found.append(other.capabilities().version))
+            beside.start()
+            opened.callback(other.close)
+            eventually(lambda: found)
+            assert asking.is_alive()
+            other.close()
 
 
 def test_all_who_waited_for_a_silent_server_are_told_how_long(tmp_path: Path) -> None:
