@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from markdown_rag.errors import EmbeddingError, EmbeddingUnavailable, SettingsError
 from markdown_rag.reading import Reading, Unreachable, open_embeddings
+from markdown_rag.store.together import Turns
 from markdown_rag.wiring import Parts
 from markdown_rag.workspaces import Searched
 
@@ -49,21 +49,22 @@ class Succession:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._lock = threading.Lock()
+        self._turns = Turns()
         self._former: list[Reading] | None = None
 
     def former(self) -> list[Reading]:
         """The collections of other models that hold rows, the largest first. Looked for once, and by ``there``."""
-        with self._lock:
-            if self._former is None:
-                self._former = self._look()
-            return list(self._former)
+        known = self._former
+        if known is None:
+            with self._turns:
+                known = self._former
+                if known is None:
+                    known = self._former = self._look()
+        return list(known)
 
     def there(self) -> list[Reading]:
         """Those that are there at this moment: another agent's process makes them too."""
-        found = self._look()
-        with self._lock:
-            self._former = found
+        found = self._former = self._look()
         return list(found)
 
     def indexed(self) -> set[str]:
@@ -138,9 +139,9 @@ class Succession:
     def _look(self) -> list[Reading]:
         from markdown_rag.store.opening import find_collections
 
-        settings = self._parts.store_settings
         own = self._own_model()
-        found = [info for info in find_collections(settings) if info.rows and own != _meaning(info.model)]
+        there = find_collections(self._parts.store_settings, self._parts.server)
+        found = [info for info in there if info.rows and own != _meaning(info.model)]
         return [self._open(info.model) for info in sorted(found, key=lambda info: info.rows, reverse=True)]
 
     def _open(self, model: Model) -> Reading:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from markdown_rag.indexing.statcache import StatCache
     from markdown_rag.search.legs import QueryVectors
     from markdown_rag.store.base import Model, Store
+    from markdown_rag.store.milvus import Session
     from markdown_rag.store.opening import StoreSettings
 
 T = TypeVar("T")
@@ -142,6 +143,11 @@ class Parts:
         return store_settings(self.settings)
 
     @property
+    def server(self) -> Session:
+        """A connection for questions about all collections; kept, as it remembers that a server is away."""
+        return self.once("server", self.store_settings.session)
+
+    @property
     def store(self) -> Store:
         """The collection of the chosen model. EmbeddingError where the model's dimension cannot be learnt now."""
         return self.once("store", self._store)
@@ -227,7 +233,7 @@ class Parts:
         wanted = create_embedder(embedding_settings(self.settings)).card
         found = [
             info
-            for info in find_collections(self.store_settings)
+            for info in find_collections(self.store_settings, self.server)
             if (info.model.provider, info.model.model) == (wanted.provider, wanted.model) and info.rows
         ]
         return max(found, key=lambda info: info.rows).model if found else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -66,7 +67,10 @@ def still_names(path: Path, handle: int) -> bool:
 
 
 def end_after(seconds: float) -> None:
-    """End the process even if closing takes longer."""
+    """End the process even if closing takes longer; by a signal where the system has no thread left to watch."""
     watchdog = threading.Timer(seconds, os._exit, args=(0,))
     watchdog.daemon = True
-    watchdog.start()
+    try:
+        watchdog.start()
+    except (RuntimeError, MemoryError):
+        signal.setitimer(signal.ITIMER_REAL, seconds)

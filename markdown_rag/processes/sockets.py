@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import socket
 import stat
 import tempfile
@@ -40,16 +41,18 @@ def remove_stale(base: Path) -> None:
 
     Some that killed processes left of other directories, which may never be served again, go with them.
     """
-    for old in base.parent.glob(f"{base.name}-*"):
-        old.unlink(missing_ok=True)
-    for other in islice(base.parent.iterdir(), _LOOKED_AT):
-        if _is_abandoned(other):
-            other.unlink(missing_ok=True)
+    remove(base.parent.glob(f"{base.name}-*"))
+    remove(other for other in islice(base.parent.iterdir(), _LOOKED_AT) if _is_abandoned(other))
 
 
 def _is_abandoned(path: Path) -> bool:
-    """Whether it is a socket of an hour or more on which nobody listens; whoever binds one listens at once."""
+    """Whether it is a socket of an hour or more on which nobody listens, of a process that is gone.
+
+    Whoever binds one listens at once; but macOS refuses too where a living process has not answered for long.
+    """
     try:
+        if not _is_of_the_gone(path):
+            return False
         status = path.lstat()
         if not stat.S_ISSOCK(status.st_mode) or time.time() - status.st_mtime < _YOUNG_SECONDS:
             return False
@@ -63,8 +66,19 @@ def _is_abandoned(path: Path) -> bool:
     return False
 
 
+def _is_of_the_gone(path: Path) -> bool:
+    """Whether the process in a socket's name is certainly there no more."""
+    named = re.search(r"-(\d{1,9})\.[a-z]$", path.name)
+    try:
+        if named is not None:
+            os.kill(int(named[1]), 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
 def remove(paths: Iterable[Path]) -> None:
-    """Remove sockets of this process; one that cannot be removed is stale for the next."""
+    """Remove sockets; one that cannot be removed is stale for the next."""
     for path in paths:
         with contextlib.suppress(OSError):
             path.unlink()

@@ -18,6 +18,7 @@ from markdown_rag.search import generations
 from markdown_rag.search.generations import FileKey
 from markdown_rag.store.base import FileEntry, Store, Where
 from markdown_rag.store.filters import matcher
+from markdown_rag.store.together import Turns
 
 MAX_AGE_S = 5.0
 _KEPT = 16  # different sets of workspaces, and counts of a snapshot, that are kept at the same time
@@ -76,7 +77,7 @@ class Catalog:
         self._max_age_s = max_age_s
         self._snapshots: dict[tuple[str, ...], Snapshot] = {}
         self._lock = threading.Lock()
-        self._loading = threading.Lock()
+        self._loading = Turns()
 
     def current(self, workspaces: tuple[str, ...] = ()) -> Snapshot | None:
         """A snapshot that is proven to hold everything written until now, or None (then ask ``newest`` afterwards)."""

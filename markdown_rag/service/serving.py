@@ -111,9 +111,10 @@ class Service:
             self.leave()
 
     def leave(self) -> None:
-        """Ask it to end; safe in a signal handler and in any thread."""
+        """Ask it to end, which it does in bounded time; safe in a signal handler and in any thread."""
         self._left.set()
         self._server.should_exit = True
+        end_after(CLOSE_SECONDS)  # before anything that a disk without an answer could hold up
         self._findable.withdraw()
 
     def serve(self) -> None:
@@ -128,7 +129,6 @@ class Service:
 
     def _say_goodbye(self) -> None:
         log.info("leaving")
-        end_after(CLOSE_SECONDS)
         self._presence.stop()
 
     def _begin(self) -> None:

@@ -45,6 +45,7 @@ class Engine:
     def __init__(self, data_dir: Path, *, loopback: bool = False) -> None:
         """Open the current directory, which data_dir names, and start to answer. The library's errors and OSError."""
         self._leave = threading.Event()
+        self._lost = False
         self._turns = ReadersFirstLock()
         self._activity = Activity()
         self._database = open_database(data_dir, self._turns, self._activity, reach=_HERE)
@@ -79,19 +80,30 @@ class Engine:
         self._sockets.append(path)
         return server, f"unix:{path}"
 
+    def _stay_findable(self) -> None:
+        """End if the database was taken away."""
+        if not self._findable.keep(self._leave):
+            self._lost = True
+            self.leave()
+
     def leave(self) -> None:
         """Ask the engine to end; safe in a signal handler."""
         self._leave.set()
 
     def wait(self) -> None:
         """Serve until the last client has gone, leave was called or the database was taken away; close everything."""
-        whole = self._findable.keep(self._leave) and self._database.is_whole()
+        # In a thread of its own: a signal is heard here, also while the disk does not answer.
+        threading.Thread(target=self._stay_findable, name="findable", daemon=True).start()
+        self._leave.wait()
+        # Without merging on, if need be: all rows are in the log or in files that are complete. And first of all: the
+        # disk may not answer.
+        end_after(CLOSE_SECONDS)
+        whole = not self._lost and self._database.is_whole()
         if not whole:
+            end_after(_LOST_SECONDS)
             log.warning("the database was taken away: ending without writing anything")
         self._findable.withdraw()
         self._presence.stop()
-        # Without merging on, if need be: all rows are in the log or in files that are complete.
-        end_after(CLOSE_SECONDS if whole else _LOST_SECONDS)
         self._server.stop(grace=_ANSWER_SECONDS).wait()
         sockets.remove(self._sockets)
         try:

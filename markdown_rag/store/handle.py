@@ -6,7 +6,6 @@ when somebody removed it meanwhile.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ from markdown_rag.store import making, schema
 from markdown_rag.store.base import Capabilities, Model
 from markdown_rag.store.failures import Failure, Kind
 from markdown_rag.store.milvus import Session
+from markdown_rag.store.together import Turns
 
 Operation = Callable[[Any, float], Any]
 
@@ -29,7 +29,7 @@ class Handle:
         self._model = model
         self._ready = False
         self._keywords = True  # whether it was made with them: a server may have been older then
-        self._lock = threading.Lock()
+        self._turns = Turns()
 
     @property
     def ready(self) -> bool:
@@ -43,7 +43,7 @@ class Handle:
 
     def ensure(self) -> None:
         """Make the collection if it is missing and load it; StoreMismatch if it means something else."""
-        with self._lock:
+        with self._turns:
             if not self._exists():
                 making.make(self.session, self.name, self._model)
             try:
@@ -68,7 +68,7 @@ class Handle:
     def open(self) -> bool:
         """Whether the collection is there; loads it the first time."""
         if not self._ready:
-            with self._lock:
+            with self._turns:
                 if not self._ready and self._exists():
                     self._take()
         return self._ready

@@ -105,6 +105,23 @@ class View:
         return [source.living & passing(source.table) if passing else source.living for source in self.sources]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """What was in files at one moment: segments, and each deleted key with the number of its last deletion.
+
+    signs: by which a later look sees that it is so no longer. highest: of those numbers, which only grow.
+    """
+
+    segments: tuple[Any, ...]
+    removed: Mapping[str, int]
+    signs: tuple[Any, ...]
+    highest: int
+
+    def key(self) -> tuple[Any, ...]:
+        """The same as long as the same rows are hidden."""
+        return (*self.segments, len(self.removed), self.highest)
+
+
 class Living:
     """Keeps the view of one of the library's collections. Readers may ask at once; no writer may be at work.
 
@@ -116,7 +133,7 @@ class Living:
         self._vector_field = vector_field
         self._sparse_field = sparse_field
         self._lock = threading.Lock()
-        self._snapshot: tuple[Any, Any] | None = None
+        self._snapshot: Stored | None = None
         self._stored_key: tuple[Any, ...] = ()
         self._stored_masks: list[Mask] = []
         self._memory_key: tuple[Any, ...] = ()
@@ -124,11 +141,9 @@ class Living:
 
     def view(self) -> View:
         """The collection as it is now."""
-        segments, tombstones = self._stored()
-        segments = tuple(segment for segment in segments if segment.num_rows)
+        stored = self._stored()
+        segments, removed, stored_key = stored.segments, stored.removed, stored.key()
         memory = self._collection._memtable  # noqa: SLF001
-        removed = tombstones._map  # noqa: SLF001 - key to the number of its last deletion, which only grows
-        stored_key = (*segments, len(removed), max(removed.values(), default=-1))
         memory_key = (
             memory, len(memory._insert_batches), len(memory._pk_index), len(memory._delete_index),  # noqa: SLF001
         )  # fmt: skip
@@ -144,17 +159,31 @@ class Living:
 
     def remember(self) -> None:
         """Take the stored rows as they are: after every flush, before anybody reads."""
-        self._snapshot = self._collection._read_snapshot()  # noqa: SLF001 - the pinned library's own snapshot
+        self._take()
 
-    def _stored(self) -> tuple[Any, Any]:
-        """Segments and tombstones. While a merge holds the library's lock, those from before it: they say the same."""
-        lock = self._collection._maintenance_lock  # noqa: SLF001
-        if lock.acquire(blocking=self._snapshot is None):
-            try:
-                self.remember()
-            finally:
-                lock.release()
-        return self._snapshot or self._collection._read_snapshot()  # noqa: SLF001
+    def _take(self) -> Stored:
+        with self._collection._maintenance_lock:  # noqa: SLF001
+            signs = self._signs()
+            segments, tombstones = self._collection._read_snapshot()  # noqa: SLF001 - the pinned library's own snapshot
+        removed = tombstones._map  # noqa: SLF001
+        with_rows = tuple(segment for segment in segments if segment.num_rows)
+        self._snapshot = taken = Stored(with_rows, removed, signs, max(removed.values(), default=-1))
+        return taken
+
+    def _signs(self) -> tuple[Any, ...]:
+        """What a flush (other rows in memory) or a merge (other segments, fewer tombstones) changes, at no price."""
+        collection = self._collection
+        return (collection._memtable, len(collection._delta_index), *collection._segment_cache.values())  # noqa: SLF001
+
+    def _stored(self) -> Stored:
+        """What is in files. While a merge holds the library's lock, what was before it: that says the same."""
+        known, lock = self._snapshot, self._collection._maintenance_lock  # noqa: SLF001
+        if known is None or not lock.acquire(blocking=False):
+            return known or self._take()
+        try:
+            return known if known.signs == self._signs() else self._take()
+        finally:
+            lock.release()
 
     def _assemble(self, segments: Sequence[Any], memory: Any, tombstones: Mapping[str, int]) -> View:
         inserted = {key: place[2] for key, place in memory.pk_index_snapshot()}

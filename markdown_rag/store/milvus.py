@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from markdown_rag.clock import current_stop
@@ -28,6 +29,7 @@ from markdown_rag.store.launcher import EngineConnection, connect_engine
 from markdown_rag.store.sockets import checked_ca_file, wants_tls
 from markdown_rag.store.symptoms import symptoms_of
 from markdown_rag.store.target import Target
+from markdown_rag.store.together import start_thread
 
 T = TypeVar("T")
 _PAUSES = (0.0, 0.3, 1.0)  # before each repetition of a call whose connection was lost; then the last one again
@@ -45,14 +47,26 @@ def library() -> Any:
         kept = {name: os.environ.pop(name, None) for name in ("MILVUS_URI", "MILVUS_DEFAULT_CONNECTION")}
         try:
             import pymilvus  # noqa: PLC0415 - 0.5 s and 130 MB
-            from pymilvus.client import entity_helper  # noqa: PLC0415
+            from pymilvus.client import connection_manager, entity_helper  # noqa: PLC0415
         finally:
             os.environ.update({name: value for name, value in kept.items() if value is not None})
         # Looks at every character of every text (0.1 ms a row), never at its length: rows.py does, in bytes.
         entity_helper.CHECK_STR_ARRAY = False
+        # The only one connects, and closes, all clients of a process one after another: a silent server stops them all.
+        manager = connection_manager.ConnectionManager
+        manager.get_instance = classmethod(lambda cls: cls())
         for name in ("pymilvus", "grpc"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         return pymilvus
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    """A client, made once for all who wait for it. seconds: how long the library may take. engine: the embedded one."""
+
+    seconds: float
+    made: Future[Any] = field(default_factory=Future)
+    engine: EngineConnection | None = None
 
 
 class Session:
@@ -69,9 +83,7 @@ class Session:
         self._away = False
         self._closing = threading.Event()
         self._lock = threading.Lock()  # guards the connection; never held while one is made
-        self._connecting: Future[Any] | None = None
-        self._client: Any = None
-        self._engine: EngineConnection | None = None
+        self._connection: _Connection | None = None  # being made, or made; one that could not be made is not kept
         self._capabilities: Capabilities | None = None
         self._generation = 0
 
@@ -123,7 +135,7 @@ class Session:
             except BaseException as error:  # noqa: BLE001 - handed over to who waits
                 called.set_exception(error)
 
-        threading.Thread(target=call, name="store-call", daemon=True).start()
+        start_thread(call, "store-call")
         while not wait([called], timeout=_TICK_S).done:
             stop.check()
         return called.result()
@@ -144,14 +156,16 @@ class Session:
     def _once(self, operation: Callable[[Any, float], T], seconds: float) -> T | Failure:
         pymilvus = library()
         grpc = importlib.import_module("grpc")
-        connected = False
+        remote = self.target.data_dir is None
+        connection, client = self._joined(pymilvus), None
         try:
-            client = self._connected(pymilvus)
-            connected = True
+            if not self._is_decided(connection):
+                return self._diagnosed(Symptoms("", 0, "DEADLINE_EXCEEDED", connecting=remote), self._limit)
+            client = connection.made.result()
             return operation(client, seconds)
         except (pymilvus.MilvusException, grpc.RpcError) as error:
-            seen = symptoms_of(error, pymilvus, connecting=not connected and self.target.data_dir is None)
-            failure = self._diagnosed(seen, self._connect_seconds() if seen.connecting else seconds)
+            seen = symptoms_of(error, pymilvus, connecting=client is None and remote)
+            failure = self._diagnosed(seen, connection.seconds if seen.connecting else seconds)
             if (
                 failure.kind is Kind.LOST
                 and self.target.address.startswith("http://")
@@ -168,51 +182,54 @@ class Session:
     def _diagnosed(self, seen: Symptoms, seconds: float) -> Failure:
         return diagnose(seen, self.target.shown, seconds, self.target.given)
 
-    def _connected(self, pymilvus: Any) -> Any:
-        """The client. Who comes while the connection is made shares its outcome, and waits no longer than its limit."""
+    def _joined(self, pymilvus: Any) -> _Connection:
+        """The connection. Who comes while it is made shares its outcome."""
         with self._lock:
             self._require_open()
-            if self._client is not None:
-                return self._client
-            waiting = self._connecting = self._connecting or self._begin_to_connect(pymilvus)
-        limit = self.seconds + (0.0 if self.target.data_dir is None else START_SECONDS)
-        if not wait([waiting], timeout=limit + _VERDICT_S).done:
-            raise self._diagnosed(Symptoms("", 0, "DEADLINE_EXCEEDED"), limit).error
-        return waiting.result()
+            if self._connection is None:
+                made = _Connection(self._connect_seconds())
+                # With the lock held, so that nothing is over before it is known to have begun.
+                start_thread(lambda: self._connect(pymilvus, made), "store-connect")
+                self._connection = made
+            return self._connection
 
-    def _begin_to_connect(self, pymilvus: Any) -> Future[Any]:
-        """Called with the lock held, so that nothing is over before it is known to have begun."""
-        made: Future[Any] = Future()
-        try:
-            threading.Thread(target=self._connect, args=(pymilvus, made), name="store-connect", daemon=True).start()
-        except RuntimeError as error:
-            raise StoreUnavailable("The system has no thread left to connect with.", "End other programs.") from error
-        return made
+    def _is_decided(self, connection: _Connection) -> bool:
+        """Wait for a connection, no longer than the limit of one; whether it was made or refused by then."""
+        end = time.monotonic() + self._limit + _VERDICT_S
+        while not wait([connection.made], timeout=_TICK_S).done:
+            self._require_open()
+            if time.monotonic() > end:
+                return False
+        return True
+
+    @property
+    def _limit(self) -> float:
+        """How long who asks waits for a connection."""
+        return self.seconds + (0.0 if self.target.data_dir is None else START_SECONDS)
 
     def _require_open(self) -> None:
         if self._closing.is_set():
             raise StoreUnavailable("The store is closed.", "Ask again when the server is back.")
 
-    def _connect(self, pymilvus: Any, made: Future[Any]) -> None:
-        """Make the connection, in a thread of its own, for all who wait; let go of it if the store was closed since."""
+    def _connect(self, pymilvus: Any, connection: _Connection) -> None:
+        """Make it, in a thread of its own, for all who wait; let go of it if the store was closed since."""
         client, engine = None, None
         try:
             access, engine = self._access()
-            client = self._client_of(pymilvus, access)
+            client = self._client_of(pymilvus, access, connection.seconds)
             with self._lock:
                 self._require_open()
-                self._client, self._engine, self._connecting = client, engine, None
+                connection.engine = engine
+                connection.made.set_result(client)
         except BaseException as error:  # noqa: BLE001 - handed over to who waits
             with self._lock:
-                self._connecting = None
-            made.set_exception(error)
+                self._connection = None
+            connection.made.set_exception(error)
             _close(client, engine)
-        else:
-            made.set_result(client)
 
-    def _client_of(self, pymilvus: Any, access: dict[str, str]) -> Any:
+    def _client_of(self, pymilvus: Any, access: dict[str, str], seconds: float) -> Any:
         try:
-            return pymilvus.MilvusClient(**access, timeout=self._connect_seconds(), dedicated=True)
+            return pymilvus.MilvusClient(**access, timeout=seconds, dedicated=True)
         except ValueError as error:  # the library's word for an address that it does not understand
             if "closed channel" in str(error):
                 raise
@@ -244,10 +261,11 @@ class Session:
                 self._drop()
 
     def _drop(self) -> None:
-        """Let go of the connection; the caller holds the lock."""
-        client, self._client = self._client, None
-        engine, self._engine = self._engine, None
-        _close(client, engine)
+        """Let go of the connection, unless it is still being made; the caller holds the lock."""
+        connection = self._connection
+        if connection is not None and connection.made.done():
+            self._connection = None
+            _close(connection.made.result(), connection.engine)
 
     def close(self) -> None:
         """Let go of the connection and the engine. Safe to call twice. One that is being made is let go of then."""

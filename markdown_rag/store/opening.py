@@ -73,17 +73,21 @@ def drop_if_empty(settings: StoreSettings, model: Model) -> bool:
     return True
 
 
-def find_collections(settings: StoreSettings) -> list[CollectionInfo]:
-    """Every collection of ours at the address whose name has the prefix. Makes nothing where there is nothing."""
+def find_collections(settings: StoreSettings, server: Session | None = None) -> list[CollectionInfo]:
+    """Every collection of ours at the address whose name has the prefix. Makes nothing where there is nothing.
+
+    server: a connection to the same address, which stays open; it is used where the address is a server's.
+    """
     target = settings.target()
     if target.data_dir is not None and not target.data_dir.exists():
         return []
-    session = settings.session()
+    session = settings.session() if server is None or target.data_dir is not None else server
     try:
         names = session.call(lambda client, seconds: client.list_collections(timeout=seconds))
         found = [(name, schema.model_of(session.describe(name)["properties"])) for name in sorted(names)]
     finally:
-        session.close()
+        if session is not server:
+            session.close()
     infos = []
     for name, model in found:
         if model is not None and name == schema.collection_name(settings.prefix, model):

@@ -1,22 +1,24 @@
-"""A job whose store is a server that is not there."""
+"""Jobs and searches whose store is a server that is not there."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from markdown_rag.app import App
-from markdown_rag.facade import IndexCall
+from markdown_rag.errors import StoreUnavailable
+from markdown_rag.facade import IndexCall, SearchCall
 from markdown_rag.settings import load_settings
 from markdown_rag.wiring import Parts
 from tests.app.conftest import write
 from tests.indexing.parts import HashingEmbedder, embeddings_over
 from tests.ports import refusing
-from tests.waiting import eventually
+from tests.waiting import eventually, joined
 
 
 @contextmanager
@@ -44,3 +46,37 @@ def test_a_job_that_waits_for_a_server_that_is_away_is_cancelled_all_the_same(
             assert status["status"] == "running"
             assert app.cancel(job_id)["cancelled"]
             assert app.status(job_id, 60.0)["status"] == "cancelled"
+
+
+def test_searches_and_everything_beside_them_wait_for_a_silent_server_together(state_dir: Path, vault: Path) -> None:
+    with listening() as port:
+        address = f"http://127.0.0.1:{port}"
+        settings = load_settings(
+            {"MARKDOWN_RAG_CACHE_DIR": str(state_dir), "MILVUS_ADDRESS": address, "MILVUS_WAIT_SECONDS": "8"}
+        )
+        with closing(Parts(settings)) as parts:
+            parts.once("embeddings", lambda: embeddings_over(HashingEmbedder(), state_dir, parts.clock))
+            app = App(parts, settings, vault)
+
+            def search() -> None:
+                app.search(SearchCall("anything"))
+
+            asks: list[Callable[[], object]] = [search] * 4
+            asks += [parts.store.count, parts.reading.catalog.snapshot] * 2
+            gate, failed = threading.Barrier(len(asks)), list[StoreUnavailable]()
+
+            def ask(one: Callable[[], object]) -> None:
+                gate.wait()
+                try:
+                    one()
+                except StoreUnavailable as error:
+                    failed.append(error)
+
+            askers = [threading.Thread(target=ask, args=(one,)) for one in asks]
+            for asker in askers:
+                asker.start()
+            joined(*askers, seconds=120)
+            assert len(failed) == len(asks)
+            tried = {id(error.__cause__) for error in failed}
+            assert len(tried) == 2, "one for the collection, and one for what else is there"
+            assert {error.message for error in failed} == {f"Milvus at {address} did not answer within 8 s."}

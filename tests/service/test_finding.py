@@ -28,8 +28,9 @@ from markdown_rag.processes.sockets import remove_stale
 from markdown_rag.service import launcher, siblings
 from markdown_rag.service.identity import Identity, identify, service_environment
 from markdown_rag.settings import load_settings
+from tests import disks
 from tests.service.conftest import BOUND, Environ, Opener, end_services, environ_for, hang, only_service, services_of
-from tests.waiting import bounded, joined, remove
+from tests.waiting import bounded, eventually, joined, remove
 
 PYTHON = sys.executable
 # A disk that was made read-only under a process, told by the interpreter's own audit hook.
@@ -253,6 +254,26 @@ def test_a_service_ends_where_the_disk_refuses_to_remove_its_files(
     end_services(state_dir)
 
 
+def test_a_service_ends_where_the_disk_answers_no_longer(
+    identity: Identity, environ: Environ, state_dir: Path, tmp_path: Path
+) -> None:
+    since = tmp_path / "since"
+    code = disks.dead(identity.endpoint.name, since) + "from markdown_rag.service.process import main; main()"
+    arguments = ["--folder", identity.folder, "--fingerprint", identity.fingerprint, "--version", identity.version]
+    subprocess.run(
+        [PYTHON, "-c", code, *arguments, "--log", identity.log], env=environ | {"PYTHONPATH": os.getcwd()}, check=True
+    )
+    connection = eventually(lambda: find(identity.endpoint, identity.kind))
+    assert connection is not None
+    with closing(connection):
+        service = psutil.Process(connection.endpoint.pid)
+        since.touch()
+        eventually(disks.asked(since).exists)
+        service.terminate()
+        service.wait(BOUND)
+    end_services(state_dir)
+
+
 def test_the_loopback_interface_serves_where_sockets_cannot(connect: Callable[..., Connection]) -> None:
     connection = connect(loopback=True)
     assert connection.endpoint.address.startswith("tcp:127.0.0.1:")
@@ -261,17 +282,34 @@ def test_the_loopback_interface_serves_where_sockets_cannot(connect: Callable[..
 
 def test_sockets_that_killed_processes_left_are_taken_away_and_no_living_one() -> None:
     with tempfile.TemporaryDirectory(prefix="sockets-", dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as living:
-        left, young, used, note = (Path(folder) / name for name in ("a-1.p", "b-2.p", "c-3.p", "d-4.p"))
-        for path in (left, young):
+        gone, here = pid_of_the_dead(), os.getpid()
+        names = (f"a-{gone}.p", f"b-{gone}.p", f"c-{gone}.p", f"d-{gone}.p", f"e-{here}.p", "f.p")
+        left, young, used, note, stuck, other = (Path(folder) / name for name in names)
+        for path in (left, young, stuck, other):  # all of them refuse, as on macOS those of a stuck process do
             with socket.socket(socket.AF_UNIX) as dead:
                 dead.bind(str(path))
         living.bind(str(used))
         living.listen()
         note.touch()
-        for path in (left, used, note):
+        for path in (left, used, note, stuck, other):
             os.utime(path, (1, 1))
+        remove_stale(Path(folder) / "z")
+        assert sorted(Path(folder).iterdir()) == [young, used, note, stuck, other]
+
+
+def test_a_socket_that_cannot_be_removed_is_left_and_keeps_no_process_from_starting() -> None:
+    """A directory in the place of a socket cannot be unlinked, whoever asks."""
+    with tempfile.TemporaryDirectory(prefix="sockets-", dir="/tmp") as folder:
+        stays = Path(folder) / "e-1.p"
+        stays.mkdir()
         remove_stale(Path(folder) / "e")
-        assert sorted(Path(folder).iterdir()) == [young, used, note]
+        assert stays.exists()
+
+
+def pid_of_the_dead() -> int:
+    process = subprocess.Popen([PYTHON, "-c", ""])
+    process.wait()
+    return process.pid
 
 
 def test_a_state_directory_too_deep_for_a_socket_is_no_obstacle(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from markdown_rag.store.launcher import EngineConnection, connect_engine
 from markdown_rag.store.memory import MemoryStore
 from markdown_rag.store.opening import StoreSettings, find_collections, open_store
 from markdown_rag.store.rows import to_row
+from tests import disks
 from tests.waiting import bounded, eventually, joined, remove
 
 from .conftest import DIMENSION, MODEL, record, vector, wait_until_gone
@@ -291,6 +292,22 @@ main()
     assert endpoints.read_endpoint(data_dir).pid == pid, "the disk did refuse"
     assert [path for path in data_dir.rglob("wal/*") if path.stat().st_size > 5000] == []
     assert opened.count() == 20
+
+
+def test_an_engine_ends_where_the_disk_answers_no_longer(opened: Store, data_dir: Path, tmp_path: Path):
+    since = tmp_path / "since"
+    code = disks.dead(endpoints.ENDPOINT_FILE, since) + "from markdown_rag.store.daemon import main; main()"
+    data_dir.mkdir(parents=True)
+    log = data_dir.parent / "engine.log"
+    subprocess.run([sys.executable, "-c", code, str(data_dir), "--log", str(log)], check=True)
+    eventually(lambda: endpoints.read_endpoint(data_dir))
+    opened.insert([record("a.md")])
+    pid = endpoints.read_endpoint(data_dir).pid
+    since.touch()
+    eventually(disks.asked(since).exists)
+    os.kill(pid, signal.SIGTERM)
+    wait_until_gone(pid)
+    assert opened.count() == 1
 
 
 @pytest.mark.parametrize(

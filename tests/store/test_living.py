@@ -243,3 +243,20 @@ def test_exact_scores_need_no_particular_order_of_writing():
     scores = [{match.id: match.score for match in one.lexical("a1 b", 9)} for one in (store, other)]
     assert scores[0] == pytest.approx(scores[1])
     assert np.isfinite(list(scores[0].values())).all()
+
+
+def test_what_was_deleted_is_copied_after_a_flush_and_not_for_every_question(opened: Opened):
+    collection = opened.collection
+    collection.insert([row_of(number, 0) for number in range(20)])
+    collection.flush()
+    collection.delete([f"k{number}" for number in range(10)])
+    collection.flush()
+    collection._wait_for_bg()
+    assert collection.num_entities == 10
+    stored = collection._living._stored()
+    collection.insert([row_of(3, 1)])
+    collection.delete(["k15"])
+    assert collection.num_entities == 10
+    assert collection._living._stored() is stored
+    collection.flush()
+    assert collection._living._stored() is not stored

@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,7 +136,7 @@ def connecting(given: StoreSettings) -> Iterator[Session]:
         session.close()
 
 
-def milvus_like(port: int) -> object:
+def milvus_like(port: int) -> Any:
     """A server on that port that answers a client's first greeting and the question for its version."""
     import grpc
     from pymilvus.grpc_gen import common_pb2, milvus_pb2, milvus_pb2_grpc
