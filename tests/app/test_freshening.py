@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from markdown_rag.app import App
+from markdown_rag.errors import StoreUnavailable
 from markdown_rag.facade import IndexCall, SearchCall
 from markdown_rag.freshening import watches_of
 from markdown_rag.jobs.job import Status
 from markdown_rag.paths import workspace_for
+from markdown_rag.store.base import Record
 from markdown_rag.wiring import Parts
 
 from .conftest import HoldingStore, indexed, write
 
 
 class OpeningStore(HoldingStore):
-    """A store that can be held while a job opens it."""
+    """A store that can be held while a job opens it. room: how many rows it takes before it goes away."""
+
+    room = 1_000_000
+
+    def insert(self, records: Sequence[Record]) -> None:
+        if self.count() + len(records) > self.room:
+            raise StoreUnavailable("The store has gone away.", "Ask again.")
+        super().insert(records)
 
     def ensure(self) -> None:
         self.reached.set()
@@ -102,6 +111,39 @@ def test_a_folder_that_was_empty_when_it_was_indexed_is_brought_up_to_date_like_
     indexed(agent())
     write(vault, "a", words="about the heron")
     assert agent().search(SearchCall("heron", workspace="all", wait_for_fresh=True))["files"] == 1
+
+
+def test_a_folder_with_files_that_were_stored_before_its_job_broke_stays_known(
+    agent: Callable[..., App], parts: Parts, store: OpeningStore, vault: Path
+) -> None:
+    store.room = 200
+    write(vault, "a", "z")
+    for name in ("m", "n"):
+        (vault / f"{name}.md").write_text("\n\n".join(f"# Part {n}\n\n{f'words {n} ' * 300}" for n in range(150)))
+    app = agent()
+    status = app.status(app.index(IndexCall())["job_id"], 60.0)
+    assert (status["status"], status["processed_files"]) == ("failed", 0)
+    assert store.commits()
+    assert [known.root for known in parts.workspaces.all()] == [vault]
+    assert Path(app.search(SearchCall("words"))["hits"][0]["path"]).is_absolute()
+
+
+def test_a_folder_whose_job_was_begun_by_a_process_that_died_and_stored_nothing_is_called_indexed_nowhere(
+    agent: Callable[..., App], parts: Parts, store: HoldingStore, vault: Path
+) -> None:
+    write(vault, "a")
+    parts.workspaces.remember(workspace_for(vault))  # by the one that died
+    cancelled_at_once(agent(), store)
+    assert parts.workspaces.all() == []
+
+
+def test_a_folder_that_was_indexed_whole_stays_known_when_a_later_job_is_cancelled(
+    agent: Callable[..., App], parts: Parts, store: HoldingStore, vault: Path
+) -> None:
+    indexed(agent())  # it is empty
+    write(vault, "a")
+    cancelled_at_once(agent(), store)
+    assert [known.root for known in parts.workspaces.all()] == [vault]
 
 
 def test_a_watched_folder_whose_first_job_was_cancelled_is_not_indexed_by_watching(
