@@ -17,7 +17,7 @@ from markdown_rag import cli
 from markdown_rag.app import App
 from markdown_rag.errors import FastRagError, JobError
 from markdown_rag.evaluation import evaluate_folder
-from markdown_rag.facade import IndexCall, Json
+from markdown_rag.facade import IndexCall, Json, ReadCall
 from markdown_rag.jobs.job import IndexRequest
 from markdown_rag.paths import Scope, Workspace
 from markdown_rag.shellwords import in_shell_words
@@ -85,8 +85,9 @@ def test_a_state_file_that_fails_costs_no_index_job(agent: Callable[..., App], s
     assert indexed(agent())["result"]["insert_count"] == 1
 
 
-def test_a_reader_that_goes_away_gets_no_traceback() -> None:
-    command = [sys.executable, "-c", "from markdown_rag.server.guard import main; main()", "status", "--json"]
+@pytest.mark.parametrize("asked", ["status", "cancel"])  # the one is answered, the other is an error
+def test_a_reader_that_goes_away_gets_no_traceback(asked: str) -> None:
+    command = [sys.executable, "-c", "from markdown_rag.server.guard import main; main()", asked, "--json"]
     shell = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert shell.stdout
     assert shell.stderr
@@ -101,6 +102,7 @@ def test_a_reader_that_goes_away_gets_no_traceback() -> None:
     ("output", "code", "said"),
     [
         (">/dev/full", 1, "Error: the output cannot be written: No space left on device.\n"),
+        ("--workspace nowhere --json >/dev/full", 1, "Error: the output cannot be written: No space left on device.\n"),
         (">&-", 1, ""),
         ("2>&-", 1, ""),
     ],
@@ -251,6 +253,45 @@ def test_a_reconstructed_file_sent_to_a_file_is_that_file(
     out, err = capfdbinary.readouterr()
     assert out == data
     assert f"Bytes 0-{len(data)}, sha256 {hashlib.sha256(data).hexdigest()}, exact.".encode() in err
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+def test_a_reconstructed_file_that_is_longer_than_an_answer_is_whole(
+    agent: Callable[..., App], vault: Path, capfdbinary: pytest.CaptureFixture[bytes], encoding: str
+) -> None:
+    text = "# A\r\n\r\n" + "".join(f"Zoë paid {n} crowns for the crème brûlée, naïvely.\r\n" for n in range(300))
+    data = text.encode(encoding)
+    (vault / "a.md").write_bytes(data)
+    indexed(agent())
+    options = cli._parser().parse_args(["read", "a", "--reconstruct", "--max-tokens", "500"])
+    assert options.run(agent(), options) == cli.DONE
+    out, err = capfdbinary.readouterr()
+    assert out == data
+    assert (
+        f"lines 1-302, fresh. Bytes 0-{len(data)}, sha256 {hashlib.sha256(data).hexdigest()}, exact.\n".encode() in err
+    )
+
+
+class Edited(App):
+    """An app whose user writes to the document while it is read."""
+
+    def read(self, call: ReadCall) -> Json:
+        found = super().read(call)
+        with (self._cwd / "a.md").open("a") as file:
+            file.write("One more line.\n")
+        return found
+
+
+def test_a_file_that_changes_while_it_is_reconstructed_is_an_error_and_not_half_of_it(
+    agent: Callable[..., App], vault: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(vault, "a", words="long " * 400)
+    indexed(agent())
+    options = cli._parser().parse_args(["read", "a", "--reconstruct", "--max-tokens", "60"])
+    with pytest.raises(FastRagError, match="changed while it was read") as told:
+        options.run(agent(Edited), options)
+    assert cli.told(told.value) == cli.FAILED
+    assert capsys.readouterr().out == ""
 
 
 def test_a_reconstruction_that_cannot_be_exact_fails(agent: Callable[..., App], shell: Shell, vault: Path) -> None:
