@@ -156,7 +156,8 @@ class Watches:
 
     def _wanted(self, owners: set[Owner]) -> bool:
         with self._lock:
-            return any(presence(owner) is not Presence.GONE for owner in owners)
+            known = tuple(owners)
+        return any(presence(owner) is not Presence.GONE for owner in known)  # not under the lock: it may ask ps
 
     def state(self) -> list[Watched]:
         """How each is going."""
