@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,14 +15,16 @@ from pathlib import Path
 import pytest
 
 from markdown_rag import cli
+from markdown_rag.answers import not_indexed
 from markdown_rag.app import App
 from markdown_rag.errors import FastRagError, JobError
 from markdown_rag.evaluation import evaluate_folder
 from markdown_rag.facade import IndexCall, Json, ReadCall
 from markdown_rag.jobs.job import IndexRequest
-from markdown_rag.paths import Scope, Workspace
+from markdown_rag.paths import Scope, Workspace, workspace_for
 from markdown_rag.shellwords import in_shell_words
 from markdown_rag.wiring import Parts
+from markdown_rag.workspaces import overlap_warning
 
 from .conftest import HoldingStore, indexed, write
 
@@ -209,6 +212,19 @@ def test_the_shell_names_its_own_commands_and_options(agent: Callable[..., App],
 )
 def test_a_message_is_translated_and_a_path_in_it_is_not(said: str, meant: str) -> None:
     assert in_shell_words(said) == meant
+
+
+@pytest.mark.parametrize("name", ["a b", "a (x)", "(x) b", "a). b", "it's", "'a'", ")"])
+def test_a_command_that_is_suggested_names_the_folder_whatever_it_is_called(name: str, tmp_path: Path) -> None:
+    outer = workspace_for(tmp_path / name)
+    inner = workspace_for(outer.root / "(in)" / name)
+    one, two = shlex.quote(str(outer.root)), shlex.quote(str(inner.root))
+    assert f"`index {one}` does that." in in_shell_words(not_indexed(str(outer.root), ok=True)["message"])
+    both = in_shell_words(overlap_warning(inner, [outer, inner, workspace_for(inner.root / "most")]))
+    assert f"call `index {one} --directory {shlex.quote(f'(in)/{name}')}` instead, and" in both
+    assert f"remove this one with `clear --workspace {two}`. Inside" in both
+    assert f"`clear --workspace {shlex.quote(str(inner.root / 'most'))}` removes one" in both
+    assert in_shell_words(overlap_warning(inner, [outer])).endswith(f"with `clear --workspace {two}`.")
 
 
 def test_what_was_cut_is_read_on_as_the_shell_says(agent: Callable[..., App], shell: Shell, vault: Path) -> None:
