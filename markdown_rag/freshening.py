@@ -293,9 +293,3 @@ def watches_of(parts: Parts) -> Watches:
 def concerns(job: Job, searched: Searched) -> bool:
     """Whether a job indexes something of what is searched."""
     return not searched.ids or job.request.scope.workspace.id in searched.ids
-
-
-def describe(watched: Watched) -> str:
-    """How a folder is watched, for people."""
-    how = "by events" if watched.by_events else f"by looking now and then ({watched.reason})"
-    return f"{watched.root} {how}" + (f"; {watched.trouble}" if watched.trouble else "")

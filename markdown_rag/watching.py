@@ -179,6 +179,12 @@ class Watch:
             yield folder
 
 
+def describe(watched: Watched) -> str:
+    """How a folder is watched, for people."""
+    how = "by events" if watched.by_events else f"by looking now and then ({watched.reason})"
+    return f"{watched.root} {how}" + (f"; {watched.trouble}" if watched.trouble else "")
+
+
 def _identity(root: Path) -> tuple[int, int] | None:
     """What tells a folder from another one of the same name; None where there is none."""
     try:
