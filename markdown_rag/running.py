@@ -14,7 +14,7 @@ from markdown_rag.clock import StopSignal, stoppable
 from markdown_rag.errors import FastRagError, StateError
 from markdown_rag.facade import Json
 from markdown_rag.indexing.report import Phase, Progress
-from markdown_rag.jobs.job import IndexRequest, Job
+from markdown_rag.jobs.job import STOPPED_ERROR, IndexRequest, Job
 from markdown_rag.policies import policies_of
 
 if TYPE_CHECKING:
@@ -88,8 +88,9 @@ def carry_out(parts: Needed, job: Job, progress: Progress, stop: StopSignal) -> 
         raise
     try:
         return _indexed(parts, indexer, job.request, progress, stop)
-    except FastRagError:
-        if _holds_nothing(parts, workspace.id):
+    except FastRagError as error:
+        # While the process stops its store is closed under us: who comes next judges.
+        if str(error) != STOPPED_ERROR and _holds_nothing(parts, workspace.id):
             _forget(parts, job)
         raise
 

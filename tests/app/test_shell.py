@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,26 @@ def test_an_interrupt_stops_the_job_that_was_asked_for_but_none_that_was_joined(
     with pytest.raises(KeyboardInterrupt):
         index(agent(Interrupted))
     assert agent().status()["cancel_requested"]
+
+
+class LostAnswer(Interrupted):
+    """An app whose answer to a request is lost, so that it is asked once more, and whose user then presses Ctrl-C."""
+
+    def index(self, call: IndexCall) -> Json:
+        again = replace(call, request_id="the same")
+        super().index(again)
+        return super().index(again)
+
+
+@pytest.mark.usefixtures("busy")
+def test_an_interrupt_stops_the_own_job_also_where_its_request_had_to_be_repeated(
+    agent: Callable[..., App], parts: Parts, store: HoldingStore
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        index(agent(LostAnswer))
+    (running,) = parts.queue.active()  # the own one waited, and is cancelled
+    assert not running.cancel
+    store.go_on.set()
 
 
 def test_a_state_file_that_fails_costs_no_index_job(agent: Callable[..., App], state_dir: Path, vault: Path) -> None:
