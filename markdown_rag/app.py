@@ -143,7 +143,7 @@ class App:
         questions = self._questions
         late = ""
         if call.wait_for_fresh:
-            late = self._attendant.bring_up_to_date(questions.places(call), questions.indexed())
+            late = self._attendant.bring_up_to_date(questions.places(call))
         answer = questions.search(call)
         return {**answer, "note": f"{late} {answer.get('note', '')}".strip()} if late else answer
 

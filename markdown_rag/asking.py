@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from markdown_rag.errors import FastRagError, InputError
 from markdown_rag.facade import Facade, IndexCall, Json, LinksCall, ListCall, ReadCall, SearchCall
 from markdown_rag.library.passages import parse_continuation, parse_id
 from markdown_rag.shellwords import for_shell, in_shell_words
@@ -59,7 +61,9 @@ def add_commands(add: Adding) -> None:
     command.add_argument("--after", type=int, default=0, help="with an id: chunks after it")
     command.add_argument("--section", action="store_true", help="with an id: the whole section")
     command.add_argument(
-        "--reconstruct", action="store_true", help="the file's exact bytes; which, and sha256, on standard error"
+        "--reconstruct",
+        action="store_true",
+        help="the exact bytes, to a file all of them; which, and sha256, on standard error",
     )
     command.add_argument(
         "--max-tokens", type=int, default=50_000, help="most tokens of text, 50 to 50000 (default 50000)"
@@ -153,7 +157,11 @@ def read(app: Facade, options: argparse.Namespace) -> int:
     if options.json:
         say_json(found)
         return DONE if found["text"] else FOUND_NOTHING
-    exact = _say_exactly(found) if options.reconstruct and not sys.stdout.isatty() else False
+    exact = False
+    if options.reconstruct and not sys.stdout.isatty():
+        found, data = _whole(app, call, found)
+        exact = data is not None
+        say_bytes(data or b"")
     if not exact:
         say(found["text"].rstrip("\n"))
     say_line(_where(found, exact=exact), sys.stderr)
@@ -161,14 +169,35 @@ def read(app: Facade, options: argparse.Namespace) -> int:
     return DONE if found["text"] and wanted else FOUND_NOTHING
 
 
-def _say_exactly(found: Json) -> bool:
-    """The file's own bytes on standard output; whether they are known."""
+def _whole(app: Facade, call: ReadCall, first: Json) -> tuple[Json, bytes | None]:
+    """A text to its end as one answer, however many answers that took; its file's own bytes, None if not all are known.
+
+    Raises FastRagError, also where the document changed between two answers: nothing has been written then.
+    """
     from markdown_rag.markdown.decoding import encoded  # noqa: PLC0415 - only what is reconstructed needs it
 
-    data = encoded(found["text"], found.get("sha256", "")) if found.get("exact") else None
-    if data is not None:
-        say_bytes(data)
-    return data is not None
+    parts = [first]
+    while rest := parts[-1].get("continue_from"):
+        on = ReadCall(continue_from=rest, reconstruct=True, max_tokens=call.max_tokens, workspace=call.workspace)
+        try:
+            parts.append(for_shell(app.read(on)))
+        except InputError as error:  # nobody typed what it finds fault with
+            raise FastRagError(f"{first['path']} changed while it was read.", "Read it again.") from error
+    known = [encoded(part["text"], part.get("sha256", "")) if part.get("exact") else None for part in parts]
+    if len(parts) == 1:
+        return first, known[0]
+    exact = [data for data in known if data is not None]
+    data = b"".join(exact) if len(exact) == len(parts) else None
+    last = parts[-1]
+    found = {
+        **last,
+        "text": "".join(part["text"] for part in parts),
+        "lines": f"{first['lines'].partition('-')[0]}-{last['lines'].partition('-')[2]}",
+        "bytes": [first["bytes"][0], last["bytes"][1]],
+        "sha256": "not known" if data is None else hashlib.sha256(data).hexdigest(),
+        "exact": data is not None,
+    }
+    return found, data
 
 
 def _where(found: Json, *, exact: bool) -> str:

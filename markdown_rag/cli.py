@@ -21,7 +21,7 @@ from markdown_rag.facade import Facade, IndexCall, Unusable, job_of
 from markdown_rag.service.opening import open_facade
 from markdown_rag.settings import describe, load_settings
 from markdown_rag.shellwords import for_shell, in_shell_words
-from markdown_rag.terminal import ProgressDisplay, say, say_json, say_line, show_outcome, show_preview
+from markdown_rag.terminal import ProgressDisplay, give_up_output, say, say_json, say_line, show_outcome, show_preview
 from markdown_rag.variables import misspelt
 
 DONE, FAILED, USAGE, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
@@ -43,26 +43,27 @@ def _nowhere() -> TextIO:
 
 def _carry_out(options: argparse.Namespace) -> int:
     try:
+        return _answered(options)
+    except KeyboardInterrupt:
+        say("Interrupted; what was stored stays.", sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        give_up_output()
+        return UNREAD
+    except OSError as error:  # foreign ones stop at the adapters, so what is left is what we write ourselves
+        give_up_output()
+        say(f"Error: the output cannot be written: {error.strerror or error}.", sys.stderr)
+        return FAILED
+
+
+def _answered(options: argparse.Namespace) -> int:
+    """Carry a command out and say its answer, or its error: saying that fails like saying anything else."""
+    try:
         return service(options) if options.command == "service" else _with_facade(options)
     except FastRagError as error:
         if getattr(options, "json", False):
             say_json({"error": in_shell_words(str(error)), "code": error.code})
         return told(error)
-    except KeyboardInterrupt:
-        say("Interrupted; what was stored stays.", sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:
-        _give_up_output()
-        return UNREAD
-    except OSError as error:  # foreign ones stop at the adapters, so what is left is what we write ourselves
-        _give_up_output()
-        say(f"Error: the output cannot be written: {error.strerror or error}.", sys.stderr)
-        return FAILED
-
-
-def _give_up_output() -> None:
-    """What is left in the buffer has nobody to go to; written at the end, it would raise again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def told(error: FastRagError) -> int:

@@ -7,7 +7,7 @@ changed means nothing written, and both go through the queue and its guards like
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,12 +18,24 @@ from markdown_rag.jobs.owner import Owner, Presence, presence
 from markdown_rag.paths import Scope, Workspace, open_root
 from markdown_rag.policies import job_policy, policies_of
 from markdown_rag.settings import Settings
+from markdown_rag.succession import Succession
 from markdown_rag.watching import Watch, Watched
 from markdown_rag.wiring import Parts
 from markdown_rag.workspaces import LOCK, Searched
 
 FRESH_SECONDS = 10.0  # how long an answer is held back for what changed
 AGAIN_SECONDS = 60.0  # before the same differences are tried again
+
+
+def is_indexed(parts: Parts, workspace: str) -> bool:
+    """Whether a workspace is brought up to date: it has files in an index, also a former model's, or was indexed whole.
+
+    Of any other nobody has asked for more than a job that stored nothing.
+    """
+    if workspace in parts.workspaces.complete():
+        return True
+    succession = parts.once("succession", lambda: Succession(parts))
+    return workspace in succession.indexed()
 
 
 def refresh(parts: Parts, scope: Scope, policy: str, asked_by: str, stop: StopSignal) -> Job | None:
@@ -114,10 +126,10 @@ class Watches:
         self._closed = False
 
     def want(self, workspace: Workspace, policy: str, owner: Owner, *, asked: bool, locked: bool) -> None:
-        """Watch a workspace under a policy, for a process; nothing changes if it is watched already.
+        """Watch a workspace under a policy, for a process; one that is watched already has one process more.
 
         asked: somebody wants it indexed; else one that was cleared stays cleared. locked: it is a MARKDOWN_WORKSPACE,
-        and is brought into the index by watching alone; else its first job does that.
+        and is brought into the index by watching alone, whoever watched it before; else its first job does that.
         """
         key = (workspace, policy)
         with self._lock:
@@ -128,17 +140,24 @@ class Watches:
             known = self._entries.get(key)
             if known is not None and not known.watch.over:
                 known.wanted_by.add(owner)
+                known.look.locked |= locked
                 return
             owners = {owner}
             look = _Look(self._parts, workspace, policy, locked=locked)
             watch = Watch(
-                workspace.root, look, lambda: self._wanted(owners), self._parts.clock, dot_folders=_dot_folders(policy)
+                workspace.root,
+                look,
+                lambda: self._wanted(owners),
+                self._parts.clock,
+                owed=look.owed,
+                dot_folders=_dot_folders(policy),
             )
             self._entries[key] = _Entry(watch, look, owners)
 
     def _wanted(self, owners: set[Owner]) -> bool:
         with self._lock:
-            return any(presence(owner) is not Presence.GONE for owner in owners)
+            known = tuple(owners)
+        return any(presence(owner) is not Presence.GONE for owner in known)  # not under the lock: it may ask ps
 
     def state(self) -> list[Watched]:
         """How each is going."""
@@ -175,14 +194,15 @@ def _dot_folders(policy: str) -> frozenset[str]:
 class _Look:
     """What a watch does when something may have changed: look, and ask for a run unless the same was just tried.
 
-    Called by one thread, ended by any.
+    locked: also where it is not indexed yet. Called by one thread, locked and ended by any.
     """
 
     def __init__(self, parts: Parts, workspace: Workspace, policy: str, *, locked: bool) -> None:
         self._parts = parts
         self._workspace = workspace
         self._policy = policy
-        self._locked = locked
+        self.locked = locked
+        self._missed = False  # something may have changed while it was not looked at
         self._tried: tuple[str, ...] = ()
         self._tried_at = 0.0
         self._stop = StopSignal()
@@ -194,8 +214,11 @@ class _Look:
             self._stop.stop("The folder is watched no more.")
 
     def __call__(self, folder: str) -> None:
-        if not self._locked and not self._is_indexed():
-            return  # its first job has stored nothing yet, or was cancelled before it did
+        if not self.locked and not is_indexed(self._parts, self._workspace.id):
+            self._missed = True  # its first job has stored nothing yet, or was cancelled before it did
+            return
+        if not folder:
+            self._missed = False
         scope = _existing(Scope(self._workspace, folder))
         try:
             found = _differences(self._parts, scope, self._policy, self._stop)
@@ -209,11 +232,12 @@ class _Look:
             if not self._stop.stopped:
                 _submit(self._parts, scope, self._policy, f"watching {self._workspace.root}")
 
-    def _is_indexed(self) -> bool:
-        workspace = self._workspace.id
-        if workspace in self._parts.workspaces.complete():
-            return True
-        return bool(self._parts.reading.catalog.snapshot((workspace,)).files)
+    def owed(self) -> bool:
+        """Whether to look at all of it without an event: it was left alone, and is indexed whole or locked since.
+
+        Where its first job was cancelled halfway, that stands until something changes, or the next look beside events.
+        """
+        return self._missed and (self.locked or self._workspace.id in self._parts.workspaces.complete())
 
 
 class Attendant:
@@ -243,12 +267,9 @@ class Attendant:
             return [w for w in known if w.root in (self._folder, *self._folder.parents)]
         return [open_root(self._locked, self._settings.markdown_workspace_id, argument=LOCK)]
 
-    def bring_up_to_date(self, named: Sequence[tuple[Searched, str]], indexed: Collection[str]) -> str:
-        """Index what changed in the places a search names; what could not be done, in a sentence, or "".
-
-        indexed: the ids of what is in the index. Of the rest nobody has asked for more than a job that stored nothing.
-        """
-        known = [workspace for workspace in self._parts.workspaces.all() if workspace.id in indexed]
+    def bring_up_to_date(self, named: Sequence[tuple[Searched, str]]) -> str:
+        """Index what changed in the places a search names; what could not be done, in a sentence, or ""."""
+        known = [workspace for workspace in self._parts.workspaces.all() if is_indexed(self._parts, workspace.id)]
         scopes = {
             Scope(workspace, path)
             for searched, path in named
@@ -272,9 +293,3 @@ def watches_of(parts: Parts) -> Watches:
 def concerns(job: Job, searched: Searched) -> bool:
     """Whether a job indexes something of what is searched."""
     return not searched.ids or job.request.scope.workspace.id in searched.ids
-
-
-def describe(watched: Watched) -> str:
-    """How a folder is watched, for people."""
-    how = "by events" if watched.by_events else f"by looking now and then ({watched.reason})"
-    return f"{watched.root} {how}" + (f"; {watched.trouble}" if watched.trouble else "")

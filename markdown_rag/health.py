@@ -13,9 +13,10 @@ from pathlib import Path
 
 from markdown_rag.errors import FastRagError, StateError
 from markdown_rag.facade import Json
-from markdown_rag.freshening import describe, watches_of
+from markdown_rag.freshening import watches_of
 from markdown_rag.paths import make_private
 from markdown_rag.succession import Succession
+from markdown_rag.watching import describe
 from markdown_rag.wiring import Parts
 
 

@@ -149,10 +149,6 @@ class Questions:
         searched = self.meant(call.workspace)
         return self._resolved(call.scope_path, searched) or [(searched, "")]
 
-    def indexed(self) -> set[str]:
-        """The ids of what a search may bring up to date: folders with files in the index, or indexed whole."""
-        return self._succession.indexed() | self._parts.workspaces.complete()
-
     def read(self, call: ReadCall) -> Json:
         """The text of a document or of a part of it, from the file where it is here, else from the index."""
         from markdown_rag.library.passages import parse_continuation, parse_id

@@ -19,7 +19,7 @@ _Made = str | Callable[[re.Match[str]], str]
 
 def _quoted(made: str) -> Callable[[re.Match[str]], str]:
     """A command with what was found in the message, each part as one word of a shell."""
-    return lambda found: made.format(*(shlex.quote(part.strip("'\"")) for part in found.groups()))
+    return lambda found: made.format(*map(shlex.quote, found.groups()))
 
 
 def _word(name: str) -> str:
@@ -27,16 +27,17 @@ def _word(name: str) -> str:
     return rf"(?<![\w/.-]){name}(?![\w/-]|\.\w)"
 
 
+# A path may hold a bracket: it ends where the sentence goes on as ours do (answers.not_indexed, workspaces).
 _RULES: tuple[tuple[re.Pattern[str], _Made], ...] = tuple(
     (re.compile(pattern), made)
     for pattern, made in (
         (
-            r"\bindex_documents\(current_working_directory=(.+?), directory=(.+?)\)",
+            r"\bindex_documents\(current_working_directory=(.+?), directory=(.+?)\)(?= instead, )",
             _quoted("`index {} --directory {}`"),
         ),
-        (r"\bindex_documents\(current_working_directory=(.+?)\)", _quoted("`index {}`")),
-        (r"\bclear_index\(workspace=(.+?)\)", _quoted("`clear --workspace {}`")),
-        (r"\bread_document\(continue_from=(.+?)\)", _quoted("`read {}`")),
+        (r"\bindex_documents\(current_working_directory=(.+?)\)(?= does that\.)", _quoted("`index {}`")),
+        (r"\bclear_index\(workspace=(.+?)\)(?= removes |\.(?: Inside |$))", _quoted("`clear --workspace {}`")),
+        (r"\bread_document\(continue_from=['\"]?([\w-]+)['\"]?\)", _quoted("`read {}`")),
         (r"\bget_index_status\(job_id, wait_seconds=\d+\)", "`status`"),
         (_word("index_documents"), "`index`"),
         (_word("get_index_status"), "`status`"),

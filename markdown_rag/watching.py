@@ -55,7 +55,8 @@ class Watch:
     """One folder, in a thread of its own until it is closed or nobody wants it.
 
     changed: called with the folder (relative, "" for all of it) in which something changed or may have; it looks for
-    itself. wanted: asked now and then. dot_folders: names or paths of those that count; others are somebody's own.
+    itself. wanted: asked now and then; owed: asked while it is quiet, whether all of it has to be looked at now.
+    dot_folders: names or paths of those that count; others are somebody's own.
     """
 
     def __init__(
@@ -65,12 +66,14 @@ class Watch:
         wanted: Callable[[], bool],
         clock: Clock,
         *,
+        owed: Callable[[], bool] = lambda: False,
         dot_folders: frozenset[str] = frozenset(),
         events: bool = True,
     ) -> None:
         self._root = root
         self._changed = changed
         self._wanted = wanted
+        self._owed = owed
         self._clock = clock
         self._dot_folders = dot_folders
         self._stop = threading.Event()
@@ -101,23 +104,27 @@ class Watch:
         for folder in self._batches():
             if self._stop.is_set() or not self._wanted():
                 return
-            if folder is not None:
-                self._look(folder)
+            self._look(folder)
 
-    def _look(self, folder: str) -> None:
+    def _look(self, folder: str | None) -> None:
+        """Have a folder looked at; None: all of it, if that is owed."""
         started = self._clock.monotonic()
         try:
+            if folder is None:
+                if not self._owed():
+                    return
+                folder = ""
             self._changed(folder)
             self._trouble = ""
         except FastRagError as error:
             if str(error) != self._trouble:
                 log.warning("watching %s: %s", self._root, error)
             self._trouble = str(error)
-        if not folder:
+        if folder == "":
             self._rest = SHARE * (self._clock.monotonic() - started)
 
     def _batches(self) -> Iterator[str | None]:
-        """Folders to look at, None when it is only time to ask whether anybody wants to know."""
+        """Folders to look at, None when it is only time to ask whether anybody wants to know, or a look is owed."""
         off, refused, refused_at = self._reason, "", -math.inf
         while not self._stop.is_set():
             if self._clock.monotonic() - refused_at > CHECK_SECONDS:
@@ -170,6 +177,12 @@ class Watch:
             if folder == "":
                 checked = self._clock.monotonic()
             yield folder
+
+
+def describe(watched: Watched) -> str:
+    """How a folder is watched, for people."""
+    how = "by events" if watched.by_events else f"by looking now and then ({watched.reason})"
+    return f"{watched.root} {how}" + (f"; {watched.trouble}" if watched.trouble else "")
 
 
 def _identity(root: Path) -> tuple[int, int] | None:

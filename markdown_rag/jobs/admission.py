@@ -53,9 +53,13 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """It came before, under its request id; that job may wait, run or have ended. Said by the ledger alone."""
+    """It came before, under its request id; that job may wait, run or have ended. Said by the ledger alone.
+
+    joined: the job was there already when it came first.
+    """
 
     job_id: str
+    joined: bool = False
 
 
 Decision = Run | Join | FollowUp | Refuse

@@ -85,7 +85,10 @@ class Ledger:
         """
         with self._database.write() as connection:
             if request_id and (asked := _one(connection, _ASKED, request_id)) is not None:
-                return Repeated(asked.id), asked
+                # A request that made its job was noted in the same moment.
+                query = "SELECT asked_at FROM asked WHERE request_id = ?"
+                (asked_at,) = connection.execute(query, (request_id,)).fetchone()
+                return Repeated(asked.id, joined=asked_at != asked.created_at), asked
             decision, job = self._decide(connection, request, owner, limits, now)
             if request_id and job is not None:
                 connection.execute("INSERT INTO asked VALUES (?, ?, ?)", (request_id, job.id, now))

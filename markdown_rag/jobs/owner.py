@@ -2,7 +2,8 @@
 
 A process is told by its pid, its start time, the boot and the pid namespace it lives in, never by a host's name: names
 change and are shared. Linux tells them in /proc; elsewhere (macOS) ``ps`` tells start times, and that of process 1
-stands for the boot. Where neither does the answer is UNKNOWN, and the lease decides.
+stands for the boot. Where neither does the answer is UNKNOWN, and the lease decides. What ``ps`` said stands for
+KEPT_SECONDS, as presence is asked for often and under locks; that a pid is nobody's any more is seen at once.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ import os
 import secrets
 import subprocess
 import sys
+import time
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
+KEPT_SECONDS = 2.0
+
 _PROC = Path("/proc")
 _PS_SECONDS = 5.0
+_MOST_TOLD = 1000
 _PS_ENVIRONMENT = {"PATH": "/bin:/usr/bin", "LC_ALL": "C", "TZ": "UTC"}  # the same words in every process
 
 
@@ -53,10 +58,15 @@ def this_process(heir_to: str = "") -> Owner:
     return Owner(pid, _realm(), _stat(pid)[1], secrets.token_hex(8), heir_to)
 
 
-def presence(owner: Owner) -> Presence:
-    """Whether the owner's process runs. GONE is certain: no such pid, a zombie, or the pid was given to another."""
+def presence(owner: Owner, *, now: bool = False) -> Presence:
+    """Whether the owner's process runs. GONE is certain: no such pid, a zombie, or the pid was given to another.
+
+    now: take nothing that ``ps`` said before.
+    """
     if owner.realm != _realm():
         return Presence.UNKNOWN
+    if now:
+        _told.pop(owner.pid, None)
     state, started = _stat(owner.pid)
     if state in {"Z", "X"} or (started and owner.started and started != owner.started):
         return Presence.GONE
@@ -96,7 +106,13 @@ def _realm() -> str:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {os.readlink(_PROC / 'self/ns/pid')}"
     except OSError:
-        return "" if _has_proc() else _boot_by_ps()
+        pass
+    if _has_proc():
+        return ""
+    try:
+        return _boot_by_ps()
+    except LookupError:
+        return ""
 
 
 def _stat(pid: int) -> tuple[str, str]:
@@ -107,7 +123,7 @@ def _stat(pid: int) -> tuple[str, str]:
     try:
         text = (_PROC / f"{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return ("", "") if _has_proc() else _by_ps(pid)
+        return ("", "") if _has_proc() else _by_ps_lately(pid)
     fields = text.rpartition(")")[2].split()  # field 2, the command in brackets, may hold blanks and brackets
     return (fields[0], fields[19]) if len(fields) > 19 else ("", "")
 
@@ -116,9 +132,29 @@ def _has_proc() -> bool:
     return (_PROC / "self").exists()
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=1)  # of an answer; an error is not kept
 def _boot_by_ps() -> str:
-    return f"process 1 of {started}" if (started := _by_ps(1)[1]) else ""
+    """The boot, which stays the same. LookupError where ``ps`` does not tell this time."""
+    started = _by_ps_lately(1)[1]
+    if not started:
+        raise LookupError
+    return f"process 1 of {started}"
+
+
+_told: dict[int, tuple[float, tuple[str, str]]] = {}  # when and what ps said of a pid, also that it did not answer
+
+
+def _by_ps_lately(pid: int) -> tuple[str, str]:
+    if _signalled(pid) is Presence.GONE:
+        _told.pop(pid, None)
+        return "", ""
+    known = _told.get(pid)
+    if known is None or time.monotonic() - known[0] > KEPT_SECONDS:
+        if len(_told) > _MOST_TOLD:
+            _told.clear()
+        said = _by_ps(pid)
+        known = _told[pid] = time.monotonic(), said
+    return known[1]
 
 
 def _by_ps(pid: int) -> tuple[str, str]:

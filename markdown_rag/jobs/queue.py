@@ -36,7 +36,8 @@ def _anybodys(_: Job) -> bool:
 class Submission:
     """What became of a request. job: the one that does it, as accepted or joined; None when refused.
 
-    joined: it was there already. follows: id of the busy job it runs after, or "". message: fit to read.
+    joined: it was there already when the request first came. follows: id of the busy job it runs after, or "".
+    message: fit to read.
     """
 
     job: Job | None
@@ -197,7 +198,8 @@ def _submission(decision: Decision | Repeated, job: Job | None) -> Submission:
     if isinstance(decision, Refuse):
         return Submission(None, False, "", f"{decision.reason} Wait until one has ended, or cancel one.")
     if isinstance(decision, Repeated) and job is not None:
-        return Submission(job, True, "", f"Job {job.id} was accepted for this very request before; it is {job.status}.")
+        message = f"Job {job.id} was accepted for this very request before; it is {job.status}."
+        return Submission(job, decision.joined, "", message)
     if isinstance(decision, Join):
         return Submission(job, True, "", f"Job {decision.job_id} is waiting to do the same; joined it.")
     if isinstance(decision, FollowUp):

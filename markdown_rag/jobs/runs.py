@@ -14,7 +14,8 @@ from markdown_rag.indexing.report import Progress
 from markdown_rag.jobs.job import CANCEL_NOTE, STOPPED_ERROR, Broken, Done, Job, Outcome, Stopped
 
 RunJob = Callable[[Job, Progress, StopSignal], Mapping[str, Any]]
-NOT_STARTED = Broken("The system let this process start no thread for the job.", resumable=True)
+NO_THREAD = Broken("The system let this process start no thread for the job.", resumable=True)
+NOT_BEGUN = Broken("Something failed before the job began; the server's error output may tell what.", resumable=True)
 _PASSING = (EmbeddingUnavailable, StoreUnavailable)  # errors after which the same request, unchanged, can succeed
 
 

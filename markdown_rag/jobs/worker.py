@@ -19,7 +19,7 @@ from markdown_rag.jobs.job import STOPPED_ERROR, Broken, Done, Job, Outcome, Sta
 from markdown_rag.jobs.lease import is_due
 from markdown_rag.jobs.ledger import Ledger
 from markdown_rag.jobs.owner import Owner
-from markdown_rag.jobs.runs import NOT_STARTED, LiveRun, RunJob, at_shutdown
+from markdown_rag.jobs.runs import NO_THREAD, NOT_BEGUN, LiveRun, RunJob, at_shutdown
 
 PULSE_SECONDS = 0.25
 _GATE_SECONDS = 0.2  # how long close waits for a transaction under way
@@ -196,7 +196,7 @@ class Worker:
                 run.stop.stop(job.cancel)
             progress = job.progress if run is None else replace(run.progress)
             if run is None and job.status is Status.RUNNING:  # claimed, and something failed before it began
-                self._change(job.id, lambda current: finish(current, NOT_STARTED, current.progress, now))
+                self._change(job.id, lambda current: finish(current, NOT_BEGUN, current.progress, now))
             elif is_due(job.lease_until, now) or job.suspected or progress != job.progress:
                 self._beat(job, progress, now)
         for run in live.values():
@@ -221,7 +221,7 @@ class Worker:
                 run.launch(self._run, self._ended)
             except (RuntimeError, MemoryError) as error:
                 log.warning("job %s has no thread to run in: %s", job.id, error)
-                self._ended_here(run, NOT_STARTED)
+                self._ended_here(run, NO_THREAD)
 
     def _ended(self, run: LiveRun, outcome: Outcome) -> None:
         """In the run's own thread, as its last act."""

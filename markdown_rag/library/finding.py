@@ -36,15 +36,16 @@ def by_path(
     machine; a file that several workspaces hold is taken from the outermost. Raises NotFound with the nearest that
     exist, InputError where several are meant.
     """
-    wanted = nfc(path).strip("/")
+    wanted, folded = nfc(path).strip("/"), nfc(path).strip("/").casefold()
     entries = [entry for entry in snapshot.files.values() if not workspaces or entry.workspace in workspaces]
-    for found in (
-        [entry for entry in entries if nfc(entry.path) == wanted],
-        [entry for entry in entries if nfc(entry.path).casefold() == wanted.casefold()],
-        [entry for entry in entries if _ends_with(entry.path, wanted.casefold())],
-        [entry for entry in entries if wanted.casefold() in {nfc(name).casefold() for name in _names(entry)}],
-    ):
-        different = _different(found, root_of)
+    stages: tuple[Callable[[FileEntry], bool], ...] = (
+        lambda entry: nfc(entry.path) == wanted,
+        lambda entry: nfc(entry.path).casefold() == folded,
+        lambda entry: _ends_with(entry.path, folded),
+        lambda entry: any(nfc(name).casefold() == folded for name in _names(entry)),
+    )
+    for fits in stages:  # each looks at every entry, and only where the ones before found nothing
+        different = _different([entry for entry in entries if fits(entry)], root_of)
         if len(different) == 1:
             return different[0]
         if different:

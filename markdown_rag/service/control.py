@@ -56,7 +56,8 @@ def status(settings: Settings) -> list[dict[str, Any]]:
 def stop(settings: Settings) -> int:
     """End every service of the state directory, and wait until they are gone; how many there were.
 
-    Their jobs are kept, and go on when a service is started again. ServiceError for one that outlives being killed.
+    Their jobs are kept, and go on when a service is started again. ServiceError for one that outlives being killed, or
+    of which it cannot be told whether it has ended.
     """
     living = [
         (identity, owner)
@@ -76,16 +77,25 @@ def stop(settings: Settings) -> int:
             connection.close()
     deadline = time.monotonic() + STOP_SECONDS
     for identity, owner in living:
-        while presence(owner) is Presence.PRESENT:
+        while (seen := presence(owner)) is not Presence.GONE:
             if time.monotonic() > deadline + KILL_SECONDS:
-                raise ServiceError(
-                    f"Process {owner.pid} was killed and is still there.",
-                    "It may wait for a disk that does not answer; look at it with ps, and stop again later.",
-                )
+                raise _outlived(owner.pid, seen)
             if time.monotonic() > deadline:
                 kill(identity)
             time.sleep(_LOOK_SECONDS)
     return len(living)
+
+
+def _outlived(pid: int, seen: Presence) -> ServiceError:
+    if seen is Presence.UNKNOWN:
+        return ServiceError(
+            f"It cannot be told whether process {pid} has ended: ps does not answer for it.",
+            "Look at it with ps, and stop again later.",
+        )
+    return ServiceError(
+        f"Process {pid} was killed and is still there.",
+        "It may wait for a disk that does not answer; look at it with ps, and stop again later.",
+    )
 
 
 def logs(settings: Settings) -> str:

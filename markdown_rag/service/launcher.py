@@ -63,7 +63,7 @@ def _program(identity: Identity, environment: Mapping[str, str], *, loopback: bo
 def kill(identity: Identity) -> bool:
     """End the process that holds the life lock, whatever it is doing; whether there was one."""
     owner = holder(identity)
-    if owner is None or presence(owner) is not Presence.PRESENT:
+    if owner is None or presence(owner, now=True) is not Presence.PRESENT:
         return False
     with contextlib.suppress(ProcessLookupError):
         os.kill(owner.pid, signal.SIGKILL)

@@ -6,22 +6,26 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from markdown_rag import cli
+from markdown_rag.answers import not_indexed
 from markdown_rag.app import App
 from markdown_rag.errors import FastRagError, JobError
 from markdown_rag.evaluation import evaluate_folder
-from markdown_rag.facade import IndexCall, Json
+from markdown_rag.facade import IndexCall, Json, ReadCall
 from markdown_rag.jobs.job import IndexRequest
-from markdown_rag.paths import Scope, Workspace
+from markdown_rag.paths import Scope, Workspace, workspace_for
 from markdown_rag.shellwords import in_shell_words
 from markdown_rag.wiring import Parts
+from markdown_rag.workspaces import overlap_warning
 
 from .conftest import HoldingStore, indexed, write
 
@@ -79,14 +83,35 @@ def test_an_interrupt_stops_the_job_that_was_asked_for_but_none_that_was_joined(
     assert agent().status()["cancel_requested"]
 
 
+class LostAnswer(Interrupted):
+    """An app whose answer to a request is lost, so that it is asked once more, and whose user then presses Ctrl-C."""
+
+    def index(self, call: IndexCall) -> Json:
+        again = replace(call, request_id="the same")
+        super().index(again)
+        return super().index(again)
+
+
+@pytest.mark.usefixtures("busy")
+def test_an_interrupt_stops_the_own_job_also_where_its_request_had_to_be_repeated(
+    agent: Callable[..., App], parts: Parts, store: HoldingStore
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        index(agent(LostAnswer))
+    (running,) = parts.queue.active()  # the own one waited, and is cancelled
+    assert not running.cancel
+    store.go_on.set()
+
+
 def test_a_state_file_that_fails_costs_no_index_job(agent: Callable[..., App], state_dir: Path, vault: Path) -> None:
     (state_dir / "workspaces.sqlite3").mkdir()
     write(vault, "a")
     assert indexed(agent())["result"]["insert_count"] == 1
 
 
-def test_a_reader_that_goes_away_gets_no_traceback() -> None:
-    command = [sys.executable, "-c", "from markdown_rag.server.guard import main; main()", "status", "--json"]
+@pytest.mark.parametrize("asked", ["status", "cancel"])  # the one is answered, the other is an error
+def test_a_reader_that_goes_away_gets_no_traceback(asked: str) -> None:
+    command = [sys.executable, "-c", "from markdown_rag.server.guard import main; main()", asked, "--json"]
     shell = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert shell.stdout
     assert shell.stderr
@@ -101,6 +126,7 @@ def test_a_reader_that_goes_away_gets_no_traceback() -> None:
     ("output", "code", "said"),
     [
         (">/dev/full", 1, "Error: the output cannot be written: No space left on device.\n"),
+        ("--workspace nowhere --json >/dev/full", 1, "Error: the output cannot be written: No space left on device.\n"),
         (">&-", 1, ""),
         ("2>&-", 1, ""),
     ],
@@ -209,6 +235,19 @@ def test_a_message_is_translated_and_a_path_in_it_is_not(said: str, meant: str) 
     assert in_shell_words(said) == meant
 
 
+@pytest.mark.parametrize("name", ["a b", "a (x)", "(x) b", "a). b", "it's", "'a'", ")"])
+def test_a_command_that_is_suggested_names_the_folder_whatever_it_is_called(name: str, tmp_path: Path) -> None:
+    outer = workspace_for(tmp_path / name)
+    inner = workspace_for(outer.root / "(in)" / name)
+    one, two = shlex.quote(str(outer.root)), shlex.quote(str(inner.root))
+    assert f"`index {one}` does that." in in_shell_words(not_indexed(str(outer.root), ok=True)["message"])
+    both = in_shell_words(overlap_warning(inner, [outer, inner, workspace_for(inner.root / "most")]))
+    assert f"call `index {one} --directory {shlex.quote(f'(in)/{name}')}` instead, and" in both
+    assert f"remove this one with `clear --workspace {two}`. Inside" in both
+    assert f"`clear --workspace {shlex.quote(str(inner.root / 'most'))}` removes one" in both
+    assert in_shell_words(overlap_warning(inner, [outer])).endswith(f"with `clear --workspace {two}`.")
+
+
 def test_what_was_cut_is_read_on_as_the_shell_says(agent: Callable[..., App], shell: Shell, vault: Path) -> None:
     write(vault, "a", words="long " * 400)
     indexed(agent())
@@ -251,6 +290,45 @@ def test_a_reconstructed_file_sent_to_a_file_is_that_file(
     out, err = capfdbinary.readouterr()
     assert out == data
     assert f"Bytes 0-{len(data)}, sha256 {hashlib.sha256(data).hexdigest()}, exact.".encode() in err
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+def test_a_reconstructed_file_that_is_longer_than_an_answer_is_whole(
+    agent: Callable[..., App], vault: Path, capfdbinary: pytest.CaptureFixture[bytes], encoding: str
+) -> None:
+    text = "# A\r\n\r\n" + "".join(f"Zoë paid {n} crowns for the crème brûlée, naïvely.\r\n" for n in range(300))
+    data = text.encode(encoding)
+    (vault / "a.md").write_bytes(data)
+    indexed(agent())
+    options = cli._parser().parse_args(["read", "a", "--reconstruct", "--max-tokens", "500"])
+    assert options.run(agent(), options) == cli.DONE
+    out, err = capfdbinary.readouterr()
+    assert out == data
+    assert (
+        f"lines 1-302, fresh. Bytes 0-{len(data)}, sha256 {hashlib.sha256(data).hexdigest()}, exact.\n".encode() in err
+    )
+
+
+class Edited(App):
+    """An app whose user writes to the document while it is read."""
+
+    def read(self, call: ReadCall) -> Json:
+        found = super().read(call)
+        with (self._cwd / "a.md").open("a") as file:
+            file.write("One more line.\n")
+        return found
+
+
+def test_a_file_that_changes_while_it_is_reconstructed_is_an_error_and_not_half_of_it(
+    agent: Callable[..., App], vault: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(vault, "a", words="long " * 400)
+    indexed(agent())
+    options = cli._parser().parse_args(["read", "a", "--reconstruct", "--max-tokens", "60"])
+    with pytest.raises(FastRagError, match="changed while it was read") as told:
+        options.run(agent(Edited), options)
+    assert cli.told(told.value) == cli.FAILED
+    assert capsys.readouterr().out == ""
 
 
 def test_a_reconstruction_that_cannot_be_exact_fails(agent: Callable[..., App], shell: Shell, vault: Path) -> None:

@@ -170,7 +170,7 @@ def test_a_repeated_request_gets_the_job_of_the_first_time_even_when_it_has_ende
     queue.wait(first.job.id, BOUND)
     again, other = queue.submit(ask("a"), "once"), queue.submit(ask("a"), "another")
     queue.close()
-    assert (again.job.id, again.joined) == (first.job.id, True)
+    assert (again.job.id, again.joined) == (first.job.id, False)
     assert again.job.status is Status.SUCCEEDED
     assert "succeeded" in again.message
     assert "waiting" not in again.message
@@ -189,9 +189,13 @@ def test_a_repeated_request_whose_job_runs_says_that_it_runs(ledger: Ledger, ask
     first = queue.submit(ask("a"), "once")
     assert begun.wait(BOUND)
     again = queue.submit(ask("a"), "once")
+    queue.submit(ask("a"), "another's")
+    others = [queue.submit(ask("a"), "a third's") for _ in range(2)]
     go_on.set()
     queue.close()
     assert again.job.id == first.job.id
+    assert not again.joined  # it is the caller's own job, to be stopped when the caller is
+    assert [each.joined for each in others] == [True, True]
     assert "it is running" in again.message
 
 

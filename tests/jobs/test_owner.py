@@ -93,6 +93,49 @@ def test_without_a_start_time_a_taken_pid_may_be_anybodys(child: subprocess.Pope
     assert presence(owner) is Presence.GONE
 
 
+@pytest.fixture
+def ps(tmp_path: Path, told_by: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a ps that notes each call in ``calls``, and fails while there is a ``broken``."""
+    if told_by != "ps":
+        pytest.skip("ps is not asked")
+    script = tmp_path / "ps"
+    script.write_text(f'#!/bin/sh\necho "$*" >>{tmp_path}/calls\n[ ! -e {tmp_path}/broken ] && exec /bin/ps "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setitem(owners._PS_ENVIRONMENT, "PATH", f"{tmp_path}:/bin:/usr/bin")
+    return tmp_path
+
+
+def test_presence_may_be_asked_for_in_a_loop_without_a_process_for_each_time(
+    child: subprocess.Popen[str], ps: Path
+) -> None:
+    owner = owner_of(child)
+    assert {presence(owner) for _ in range(300)} == {Presence.PRESENT}
+    assert 1 <= len((ps / "calls").read_text().splitlines()) < 100
+    child.kill()
+    child.wait()
+    assert presence(owner) is Presence.GONE
+
+
+FIRST_PS_FAILS = """
+import pathlib, sys, time
+from markdown_rag.jobs import owner
+folder = pathlib.Path(sys.argv[1])
+owner._PROC = pathlib.Path("/nowhere")
+owner._PS_ENVIRONMENT["PATH"] = f"{folder}:/bin:/usr/bin"
+assert owner.this_process().realm == ""
+(folder / "broken").unlink()
+end = time.monotonic() + 30
+while not owner.this_process().realm and time.monotonic() < end:
+    time.sleep(0.1)
+assert owner.presence(owner.this_process()) is owner.Presence.PRESENT
+"""
+
+
+def test_a_ps_that_fails_once_does_not_take_a_process_its_identity_for_good(ps: Path) -> None:
+    (ps / "broken").touch()
+    subprocess.run([sys.executable, "-c", FIRST_PS_FAILS, str(ps)], check=True, timeout=120.0)
+
+
 def test_two_queues_of_one_process_are_two_owners() -> None:
     one, two = this_process(), this_process()
     assert one != two

@@ -547,5 +547,6 @@ def test_a_job_that_was_claimed_and_never_began_has_failed_and_can_be_resumed(
     jobs = opened(lambda *_: {}, over=unforeseen)
     lost = ended(jobs, jobs.submit(ask()).job.id)
     assert (lost.status, lost.resumable) == (Status.FAILED, True)
+    assert "thread" not in lost.error  # it was no lack of one
     assert ended(jobs, jobs.submit(ask()).job.id).status is Status.SUCCEEDED
     jobs.close()

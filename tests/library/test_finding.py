@@ -53,6 +53,26 @@ def test_a_document_is_found_by_path_or_name(given: str, wanted: str) -> None:
             by_path(snapshot(*PATHS), ("w",), given)
 
 
+class Untold(FileEntry):
+    """An entry whose names must not be asked for."""
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        raise AssertionError("its names were looked at")
+
+
+def test_a_document_that_is_named_by_its_path_costs_no_look_at_titles_and_aliases() -> None:
+    known = snapshot(*PATHS)
+    fields = {name: getattr(known.files["w", "index.md"], name) for name in FileEntry.__dataclass_fields__}
+    untold = object.__new__(Untold)
+    for name in fields.keys() - {"aliases"}:
+        object.__setattr__(untold, name, fields[name])
+    one = Snapshot({**known.files, ("w", "index.md"): untold}, None, 0.0, 0.0)
+    assert by_path(one, ("w",), "index.md") is untold
+    with pytest.raises(AssertionError, match="names were looked at"):
+        by_path(one, ("w",), "no such name")
+
+
 def test_a_name_of_several_documents_is_not_guessed() -> None:
     with pytest.raises(InputError, match=r"any of 2 documents: a/x\.md, b/x\.md"):
         by_path(snapshot(*PATHS), (), "x")

@@ -218,6 +218,33 @@ def test_on_a_system_without_proc_a_hung_service_is_shown_healed_and_stopped(
     assert control.status(settings) == []
 
 
+def test_stop_waits_for_the_end_of_a_service_also_where_ps_does_not_answer_meanwhile(
+    environ: Environ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    monkeypatch.setattr(owner, "_PROC", Path("/nowhere"))
+    monkeypatch.setattr(control, "STOP_SECONDS", 1.0)
+    settings = load_settings(environ)
+    identity = identify(settings)
+    command = [sys.executable, "-c", HOLDER, str(identity.folder), identity.fingerprint, identity.version]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as held:
+        assert held.stdout is not None
+        assert held.stdout.readline() == "held\n"
+        (tools / "ps").write_text(
+            "#!/bin/sh\n"
+            f'case "$*" in *"-p {held.pid}") echo asked >>{tools}/asked;; esac\n'
+            f'case $(grep -c asked {tools}/asked) in 2|3) exit 1;; *) exec /bin/ps "$@";; esac\n'
+        )
+        (tools / "ps").chmod(0o755)
+        monkeypatch.setitem(owner._PS_ENVIRONMENT, "PATH", f"{tools}:/bin:/usr/bin")
+        try:
+            assert control.stop(settings) == 1
+            assert eventually(held.poll, lambda code: code is not None) == -signal.SIGKILL
+        finally:
+            held.kill()
+
+
 @pytest.mark.slow
 def test_a_service_that_hangs_is_shown_and_stopped(agent: Opener, state_dir: Path, environ: Environ) -> None:
     agent().status()
