@@ -48,6 +48,7 @@ def test_a_job_that_waits_for_a_server_that_is_away_is_cancelled_all_the_same(
             assert app.status(job_id, 60.0)["status"] == "cancelled"
 
 
+@pytest.mark.slow
 def test_searches_and_everything_beside_them_wait_for_a_silent_server_together(state_dir: Path, vault: Path) -> None:
     with listening() as port:
         address = f"http://127.0.0.1:{port}"

@@ -254,6 +254,7 @@ def test_a_service_ends_where_the_disk_refuses_to_remove_its_files(
     end_services(state_dir)
 
 
+@pytest.mark.slow
 def test_a_service_ends_where_the_disk_answers_no_longer(
     identity: Identity, environ: Environ, state_dir: Path, tmp_path: Path
 ) -> None:

@@ -282,6 +282,7 @@ def test_a_watched_workspace_stays_watched_when_the_service_is_killed_and_its_ag
     assert other.status()["requested_by"] == f"watching {vault}"
 
 
+@pytest.mark.slow
 def test_a_service_that_was_stopped_is_not_started_by_an_agent_that_only_watches(
     agent: Opener, state_dir: Path, tmp_path: Path
 ) -> None:

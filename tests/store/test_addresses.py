@@ -71,7 +71,7 @@ def test_a_server_that_never_answers_is_given_up_within_the_time_limit(tmp_path:
         count_at(f"http://127.0.0.1:{silent_port}", tmp_path)
 
 
-@pytest.mark.parametrize(("wait_s", "waited"), [(0.0, 5), (6.0, 6)])
+@pytest.mark.parametrize(("wait_s", "waited"), [(0.0, 5), pytest.param(6.0, 6, marks=pytest.mark.slow)])
 def test_a_server_that_takes_connections_and_stays_silent_is_waited_for_like_one_that_is_away_and_named(
     tmp_path: Path, silent_port: int, wait_s: float, waited: int
 ):
