@@ -42,6 +42,25 @@ def joined(*threads: threading.Thread, seconds: float = SECONDS) -> None:
     assert [thread.name for thread in threads if thread.is_alive()] == []
 
 
+def at_once(*works: Callable[[], object], seconds: float = SECONDS) -> list[BaseException | None]:
+    """Do several things in the same instant, each in a thread; what each raised, None where nothing was."""
+    gate = threading.Barrier(len(works))
+    raised: list[BaseException | None] = [None] * len(works)
+
+    def run(place: int, work: Callable[[], object]) -> None:
+        gate.wait()
+        try:
+            work()
+        except BaseException as error:
+            raised[place] = error
+
+    threads = [threading.Thread(target=run, args=each) for each in enumerate(works)]
+    for thread in threads:
+        thread.start()
+    joined(*threads, seconds=seconds)
+    return raised
+
+
 @contextlib.contextmanager
 def bounded(process: subprocess.Popen[Any], seconds: float = 2 * SECONDS) -> Iterator[Callable[[], bool]]:
     """Kill a process that keeps us waiting for its words: a read that would last for ever ends with its output.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from markdown_rag.wiring import Parts
 from tests.app.conftest import write
 from tests.indexing.parts import HashingEmbedder, embeddings_over
 from tests.ports import refusing
-from tests.waiting import eventually, joined
+from tests.waiting import at_once, eventually
 
 
 @contextmanager
@@ -28,56 +27,36 @@ def listening() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
+@contextmanager
+def over(port: int, state_dir: Path, vault: Path, wait_seconds: int) -> Iterator[tuple[App, Parts]]:
+    """An application whose store is a Milvus server at that port."""
+    variables = {"MARKDOWN_RAG_CACHE_DIR": str(state_dir), "MILVUS_ADDRESS": f"http://127.0.0.1:{port}"}
+    settings = load_settings(variables | {"MILVUS_WAIT_SECONDS": str(wait_seconds)})
+    with closing(Parts(settings)) as parts:
+        parts.once("embeddings", lambda: embeddings_over(HashingEmbedder(), state_dir, parts.clock))
+        yield App(parts, settings, vault), parts
+
+
 @pytest.mark.parametrize("silent", [False, True], ids=["refuses", "is silent"])
 def test_a_job_that_waits_for_a_server_that_is_away_is_cancelled_all_the_same(
     state_dir: Path, vault: Path, silent: bool
 ) -> None:
     write(vault, "a")
-    with listening() if silent else refusing() as port:
-        address = f"http://127.0.0.1:{port}"
-        settings = load_settings(
-            {"MARKDOWN_RAG_CACHE_DIR": str(state_dir), "MILVUS_ADDRESS": address, "MILVUS_WAIT_SECONDS": "600"}
-        )
-        with closing(Parts(settings)) as parts:
-            parts.once("embeddings", lambda: embeddings_over(HashingEmbedder(), state_dir, parts.clock))
-            app = App(parts, settings, vault)
-            job_id = app.index(IndexCall())["job_id"]
-            status = eventually(lambda: app.status(job_id, 0.1), lambda seen: seen["note"], seconds=60)
-            assert status["status"] == "running"
-            assert app.cancel(job_id)["cancelled"]
-            assert app.status(job_id, 60.0)["status"] == "cancelled"
+    with listening() if silent else refusing() as port, over(port, state_dir, vault, 600) as (app, _):
+        job_id = app.index(IndexCall())["job_id"]
+        status = eventually(lambda: app.status(job_id, 0.1), lambda seen: seen["note"], seconds=60)
+        assert status["status"] == "running"
+        assert app.cancel(job_id)["cancelled"]
+        assert app.status(job_id, 60.0)["status"] == "cancelled"
 
 
 @pytest.mark.slow
 def test_searches_and_everything_beside_them_wait_for_a_silent_server_together(state_dir: Path, vault: Path) -> None:
-    with listening() as port:
-        address = f"http://127.0.0.1:{port}"
-        settings = load_settings(
-            {"MARKDOWN_RAG_CACHE_DIR": str(state_dir), "MILVUS_ADDRESS": address, "MILVUS_WAIT_SECONDS": "8"}
+    with listening() as port, over(port, state_dir, vault, 8) as (app, parts):
+        searches = [lambda: app.search(SearchCall("anything"))] * 4
+        failed = at_once(*searches, *[parts.store.count, parts.reading.catalog.snapshot] * 2, seconds=120)
+        assert all(isinstance(error, StoreUnavailable) for error in failed), failed
+        assert len({id(error.__cause__) for error in failed}) == 2, (
+            "one for the collection, and one for what else is there"
         )
-        with closing(Parts(settings)) as parts:
-            parts.once("embeddings", lambda: embeddings_over(HashingEmbedder(), state_dir, parts.clock))
-            app = App(parts, settings, vault)
-
-            def search() -> None:
-                app.search(SearchCall("anything"))
-
-            asks: list[Callable[[], object]] = [search] * 4
-            asks += [parts.store.count, parts.reading.catalog.snapshot] * 2
-            gate, failed = threading.Barrier(len(asks)), list[StoreUnavailable]()
-
-            def ask(one: Callable[[], object]) -> None:
-                gate.wait()
-                try:
-                    one()
-                except StoreUnavailable as error:
-                    failed.append(error)
-
-            askers = [threading.Thread(target=ask, args=(one,)) for one in asks]
-            for asker in askers:
-                asker.start()
-            joined(*askers, seconds=120)
-            assert len(failed) == len(asks)
-            tried = {id(error.__cause__) for error in failed}
-            assert len(tried) == 2, "one for the collection, and one for what else is there"
-            assert {error.message for error in failed} == {f"Milvus at {address} did not answer within 8 s."}
+        assert {error.message for error in failed} == {f"Milvus at http://127.0.0.1:{port} did not answer within 8 s."}

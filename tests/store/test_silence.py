@@ -19,7 +19,7 @@ from markdown_rag.search.catalog import Catalog
 from markdown_rag.store.base import Store
 from markdown_rag.store.opening import StoreSettings, open_store
 from tests.ports import refusing
-from tests.waiting import eventually, joined
+from tests.waiting import at_once, eventually, joined
 
 from .conftest import MODEL, record
 from .test_waiting import milvus_like
@@ -44,21 +44,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def errors_of(*asks: Callable[[], object]) -> list[StoreError]:
     """What each was told; all ask at once."""
-    gate, failed = threading.Barrier(len(asks)), list[StoreError]()
-
-    def ask(one: Callable[[], object]) -> None:
-        gate.wait()
-        try:
-            one()
-        except StoreError as error:
-            failed.append(error)
-
-    askers = [threading.Thread(target=ask, args=(one,)) for one in asks]
-    for asker in askers:
-        asker.start()
-    joined(*askers)
-    assert len(failed) == len(asks)
-    return failed
+    failed = at_once(*asks)
+    assert all(isinstance(error, StoreError) for error in failed), failed
+    return failed  # type: ignore[return-value]
 
 
 def attempts(errors: list[StoreError]) -> int:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 from markdown_rag.indexing.delta import GUARD_FILES
 from markdown_rag.store.base import EVERYTHING, Where
 from tests.indexing.parts import Bench
+from tests.waiting import at_once
 
 from .conftest import Machine
 from .judge import holds_the_disk, is_settled
@@ -79,25 +78,6 @@ def act(bench: Bench, chance: random.Random) -> None:
     bench.run()
 
 
-def at_once(*works: Callable[[], None]) -> None:
-    """Do several things at the same time; the first failure is raised."""
-    failures: list[BaseException] = []
-
-    def run(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-
-
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
 def test_machines_that_index_edit_delete_and_clear_at_once_neither_lose_nor_double_a_row_of_the_other(
     machine: Machine, seed: int
@@ -111,7 +91,7 @@ def test_machines_that_index_edit_delete_and_clear_at_once_neither_lose_nor_doub
             act(bench, chance)
             holds_the_disk(bench)
 
-    at_once(*(partial(live, bench) for bench in benches))
+    assert not any(at_once(*(partial(live, bench) for bench in benches), seconds=300))
     for bench in benches:
         is_settled(bench)
     rows = [bench.store.count(Where(workspaces=(bench.workspace.id,))) for bench in benches]
@@ -126,7 +106,7 @@ def test_two_agents_of_one_machine_with_states_of_their_own_double_nothing(machi
         for word in ("amber", "birch", "cobalt"):
             first.write("a.md", LONG.format(word))
             first.note(f"{word}.md")
-            at_once(partial(first.run), partial(second.run))
+            assert at_once(first.run, second.run, seconds=300) == [None, None]
             first.run()  # what two runs did side by side, the next puts right
             second.run()
             holds_the_disk(first)
