@@ -16,6 +16,8 @@ from markdown_rag.store.memory import MemoryStore
 from markdown_rag.store.opening import StoreSettings, open_store
 from tests.indexing.parts import DIMENSION, Bench
 
+from .judge import findings
+
 MODEL = Model("test", "hashing", DIMENSION)
 _numbers = itertools.count()
 
@@ -65,4 +67,5 @@ def machine(tmp_path: Path, another_client: OpenStore) -> Iterator[Machine]:
 
     yield make
     for bench in made:
+        assert findings(bench) == []
         bench.close()

@@ -31,6 +31,11 @@ def test_a_machine_that_shares_the_id_embeds_nothing_that_the_first_has(machine:
     assert second.run().embedded == 1
     assert len(second.embedder.sent) == 1
     is_settled(second)
+    paid = len(first.embedder.sent)
+    for name in ("a.md", "moved.md"):  # the documents reach the first machine, as they do where an id is shared
+        first.write(name, (second.root / name).read_text())
+    is_settled(first)
+    assert len(first.embedder.sent) == paid
 
 
 def test_a_machine_with_documents_of_its_own_pays_only_for_what_no_other_has(machine: Machine) -> None:
