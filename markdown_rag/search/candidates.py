@@ -47,6 +47,8 @@ def settled(legs: Legs, catalog: Catalog, where: Where, limit: int) -> Found:
 def one_workspace_a_file(found: Found, file_of: Callable[[Match], Hashable]) -> Found:
     """Where nested workspaces hold the same file on disk, only the workspace that indexed it last."""
     latest: dict[Hashable, tuple[int, str]] = {}
+    if len({row.workspace for row in (*found.dense, *found.lexical)}) < 2:
+        return found
     rows = [(row, file_of(row)) for row in found.rows()]
     for row, file in rows:
         mine = (row.gen, row.workspace)

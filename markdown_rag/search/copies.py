@@ -119,9 +119,10 @@ def likeness(shown: Ranked, other: Ranked) -> Kind | None:
             return Kind.TRANSLATION
         if page.is_version_of(page_of(two.path)) and _common(one, two) >= VERSION_NEAR:
             return Kind.VERSION
-    if not other.candidate.held <= shown.candidate.held:
+    fewest = min(len(_words(one.lexical)), len(_words(two.lexical)))
+    if fewest < MIN_WORDS or not other.candidate.held <= shown.candidate.held:
         return None
-    if one.text.split() == two.text.split() and min(len(_words(one.lexical)), len(_words(two.lexical))) >= MIN_WORDS:
+    if _plain(one.text) == _plain(two.text):
         return Kind.SAME
     return Kind.NEAR if _common(one, two) >= NEAR and _numbers(one) == _numbers(two) else None
 
@@ -138,6 +139,12 @@ def _common(one: Match, other: Match) -> float:
 def _numbers(match: Match) -> frozenset[str]:
     """The words with digits: tables and reports differ in nothing else."""
     return frozenset(word for word in _words(match.lexical) if any(map(str.isdigit, word)))
+
+
+@lru_cache(maxsize=256)
+def _plain(text: str) -> str:
+    """A text with nothing but single blanks between its words."""
+    return " ".join(text.split())
 
 
 @lru_cache(maxsize=256)

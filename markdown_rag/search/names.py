@@ -30,20 +30,29 @@ class Names:
         self._policy = policy
         self._best: dict[str, float] = dict.fromkeys(self._wanted, 1.0)
         self._cosines: dict[Name, float] = {}
+        self._files: dict[tuple[str, str, tuple[str, ...]], float] = {}
         # The query's words by their letter triples: most words of names share none with any of them.
         self._by_triple: dict[str, list[str]] = {}
         if policy.name_likeness < 1 and len(self._wanted) <= _LONGEST:
             for word in sorted(self._wanted):
                 for triple in _triples(word) if len(word) >= _SHORTEST else ():
                     self._by_triple.setdefault(triple, []).append(word)
+        self._triples = frozenset(self._by_triple)
 
     def overlap(self, match: Match) -> float:
         """The best cosine between the query's words and one of the file's names, 0 to 1."""
+        file = match.title, match.path, match.aliases
+        known = self._files.get(file)
+        if known is None:
+            known = self._files[file] = self._overlap(*file)
+        return known
+
+    def _overlap(self, title: str, path: str, aliases: tuple[str, ...]) -> float:
         if not self._wanted:
             return 0.0
-        best = max((self._cosine(name) for name in _names(match.title, match.path, match.aliases)), default=0.0)
+        best = max((self._cosine(name) for name in _names(title, path, aliases)), default=0.0)
         if self._policy.folder_names:
-            folder, stem = _place(match.path)
+            folder, stem = _place(path)
             if self._cosine(folder) and self._cosine(stem):  # a folder alone tells its files not apart
                 best = max(best, self._cosine(folder | stem))
         return best
@@ -64,7 +73,7 @@ class Names:
     def _likeness(self, word: str) -> float:
         """How like the likest word of the query is to one that is none, 0 below the policy's least."""
         best, triples = 0.0, _triples(word)
-        if not self._by_triple.keys().isdisjoint(triples):
+        if not self._triples.isdisjoint(triples):
             alike = {wanted for triple in triples for wanted in self._by_triple.get(triple, ())}
             best = max(likeness(word, wanted) for wanted in alike)
             best = best if best >= self._policy.name_likeness else 0.0

@@ -127,11 +127,11 @@ def score_chunks(query: Query, candidates: Sequence[Candidate], policy: SearchPo
     similarity = _stretch([c.dense for c in candidates if c.dense is not None], policy, spread)
     score = _by_name if query.names and query.telling <= policy.identifier_words and most > 0 else _by_parts
     asked = _Asked(query, policy, weights, trust, Names(query, policy))
+    shares = {held: coverage(held, weights) for held in {candidate.held for candidate in candidates}}
     ranked = []
     for candidate in candidates:
         keyword = (candidate.lexical or 0.0) / most if most else 0.0
-        held = coverage(candidate.held, weights)
-        ranked.append(score(asked, candidate, keyword, similarity(candidate.dense), held))
+        ranked.append(score(asked, candidate, keyword, similarity(candidate.dense), shares[candidate.held]))
     return Scored(tuple(ranked), weights, trust)
 
 

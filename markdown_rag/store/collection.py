@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from markdown_rag.store import columns, schema
 from markdown_rag.store import rows as conversion
-from markdown_rag.store import schema
 from markdown_rag.store.base import (
     EVERYTHING,
     Capabilities,
@@ -86,8 +86,9 @@ class MilvusStore:
             self._insert_rows_of([row for row, _ in sized[piece]])
 
     def _insert_rows_of(self, data: list[conversion.Row]) -> None:
-        method = profile(self.capabilities()).write
-        self._handle.write(lambda client, seconds: getattr(client, method)(self._name, data, timeout=seconds))
+        upsert = profile(self.capabilities()).write == "upsert"
+        request = columns.insertion(self._name, data, self._model.dimension, upsert=upsert)
+        self._handle.write(lambda client, seconds: columns.write(client, request, seconds))
 
     def delete(self, ids: Sequence[str]) -> None:
         """Remove rows by primary key."""
@@ -249,4 +250,4 @@ class MilvusStore:
         )
         # The embedded engine reports a keyword score as a distance: the negative of what a server reports.
         sign = -1.0 if capabilities.embedded and field == SPARSE_FIELD else 1.0
-        return [conversion.to_hit(hit, sign) for hit in (found[0] if found else [])]
+        return [] if found is None else columns.matches(found, sign)

@@ -24,6 +24,7 @@ from markdown_rag.errors import StoreAuthError, StoreUnavailable
 from markdown_rag.processes.starting import START_SECONDS
 from markdown_rag.store.base import Capabilities
 from markdown_rag.store.capabilities import capabilities_of
+from markdown_rag.store.columns import FoundColumns
 from markdown_rag.store.failures import Failure, Kind, Symptoms, diagnose, illegal_address, speaks_tls
 from markdown_rag.store.launcher import EngineConnection, connect_engine
 from markdown_rag.store.sockets import checked_ca_file, wants_tls
@@ -47,11 +48,12 @@ def library() -> Any:
         kept = {name: os.environ.pop(name, None) for name in ("MILVUS_URI", "MILVUS_DEFAULT_CONNECTION")}
         try:
             import pymilvus  # noqa: PLC0415 - 0.5 s and 130 MB
-            from pymilvus.client import connection_manager, entity_helper  # noqa: PLC0415
+            from pymilvus.client import connection_manager, entity_helper, grpc_handler  # noqa: PLC0415
         finally:
             os.environ.update({name: value for name, value in kept.items() if value is not None})
         # Looks at every character of every text (0.1 ms a row), never at its length: rows.py does, in bytes.
         entity_helper.CHECK_STR_ARRAY = False
+        grpc_handler.SearchResult = FoundColumns
         # The only one connects, and closes, all clients of a process one after another: a silent server stops them all.
         manager = connection_manager.ConnectionManager
         manager.get_instance = classmethod(lambda cls: cls())

@@ -39,7 +39,7 @@ def to_row(record: Record, dimension: int) -> tuple[Row, int]:
         "lexical": record.lexical,
         "tags": list(record.tags),
         "aliases": list(record.aliases),
-        "properties": _fitting_properties(record.properties),
+        "properties": _fitting_properties(record),
         "start_line": record.start_line,
         "end_line": record.end_line,
         "start_byte": record.start_byte,
@@ -86,13 +86,16 @@ def _fitting_text(field: schema.Field, text: str, path: str) -> tuple[str, int]:
     return data[: field.size].decode("utf-8", "ignore"), field.size
 
 
-def _fitting_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _fitting_properties(record: Record) -> dict[str, Any]:
     """The properties as strict JSON, in order, as many as fit: they are for filters, the text itself is not cut."""
     kept: dict[str, Any] = {}
     used = 2
-    for name, value in properties.items():
+    for name, value in record.properties.items():
         safe = _strict(value)
-        cost = len(json.dumps({name: safe}, ensure_ascii=False).encode("utf-8", "replace")) + 2
+        try:
+            cost = len(json.dumps({name: safe}, ensure_ascii=False).encode()) + 2
+        except UnicodeEncodeError as error:
+            raise StoreLimitError(f"{record.path!a}: the property {name!a} is not valid Unicode.") from error
         if used + cost <= schema.PROPERTIES_BYTES:
             kept[name] = safe
             used += cost
@@ -117,11 +120,6 @@ def to_match(row: Mapping[str, Any], score: float) -> Match:
     values["aliases"] = _texts(row["aliases"])
     values["properties"] = _json(row["properties"])
     return Match(score=score, **values)
-
-
-def to_hit(hit: Mapping[str, Any], sign: float) -> Match:
-    """A search result; sign turns the engine's distance into a score that grows."""
-    return to_match({**hit["entity"], "id": hit["id"]}, sign * float(hit["distance"]))
 
 
 def to_entry(row: Mapping[str, Any]) -> FileEntry:

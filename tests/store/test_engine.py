@@ -20,8 +20,8 @@ import pytest
 
 from markdown_rag.errors import StoreFormatError, StoreUnavailable
 from markdown_rag.processes.endpoint import Endpoint, greet
+from markdown_rag.store import columns, listing
 from markdown_rag.store import endpoint as endpoints
-from markdown_rag.store import listing
 from markdown_rag.store.base import Store, Where
 from markdown_rag.store.daemon import LINGER_SECONDS
 from markdown_rag.store.launcher import EngineConnection, connect_engine
@@ -52,6 +52,10 @@ def opened(data_dir: Path) -> Iterator[Store]:
     store = open_store(settings(data_dir), MODEL)
     yield store
     store.close()
+
+
+def one_row(name: str) -> object:
+    return columns.insertion(name, [to_row(record("b.md"), DIMENSION)[0]], DIMENSION, upsert=False)
 
 
 def engines_of(data_dir: Path) -> list[int]:
@@ -197,7 +201,7 @@ def test_a_killed_engine_is_started_again_by_the_next_call_and_nothing_is_lost(o
         lambda client, name, seconds: client.search(
             name, data=[vector(0)], anns_field="vector", limit=1, timeout=seconds
         ),
-        lambda client, name, seconds: client.insert(name, [to_row(record("b.md"), DIMENSION)[0]], timeout=seconds),
+        lambda client, name, seconds: columns.write(client, one_row(name), seconds) is None,
         lambda client, _name, seconds: client.list_collections(timeout=seconds),
     ],
     ids=["query", "search", "insert", "list"],

@@ -1,0 +1,109 @@
+"""What goes over the wire to an engine and back is what the library itself would make of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from markdown_rag.errors import StoreLimitError
+from markdown_rag.store import columns, schema
+from markdown_rag.store.base import Store
+from markdown_rag.store.collection import MilvusStore
+from markdown_rag.store.milvus import library
+from markdown_rag.store.opening import StoreSettings, open_store
+from markdown_rag.store.rows import to_match, to_row
+
+from .conftest import DIMENSION, MODEL, record, vector
+
+SHAPES = [
+    record("a.md", 0, links="[1]", gen=1_796_020_064_073_513_925),
+    record("b/ü 日本.md", 7, tags=(), aliases=(), properties={}, text="", prefix="| a |", title="Título \x00"),
+    record("c.md", 1, tags=("x" * 1024,) * 40, properties={"é": ["a", 1.5, None, True, {"n": -(2**53)}], "": "\u2028"}),
+    record("d.md", 2, vector=np.full(DIMENSION, -0.0, dtype=np.float32)),
+]
+
+
+@pytest.fixture(params=["embedded", pytest.param("server", marks=pytest.mark.server)])
+def opened(request: pytest.FixtureRequest) -> Iterator[MilvusStore]:
+    address = request.getfixturevalue("engine_dir" if request.param == "embedded" else "milvus_server")
+    store = open_store(StoreSettings(str(address), "", f"columns{os.getpid()}", 100, 30.0, Path("unused")), MODEL)
+    assert isinstance(store, MilvusStore)
+    yield store
+    store.close()
+
+
+def theirs(rows: list[dict[str, object]], method: str) -> object:
+    """The same request as the library makes it."""
+    library()
+    from pymilvus.client.prepare import Prepare
+    from pymilvus.client.types import DataType
+
+    fields = [
+        {
+            "name": field.name,
+            "type": DataType[field.kind],
+            "is_primary": field.primary,
+            "element_type": DataType.VARCHAR,
+            "params": {"max_length": field.size, "max_capacity": schema.MAX_ITEMS, "dim": DIMENSION},
+        }
+        for field in schema.FIELDS
+    ]
+    return getattr(Prepare, method)("name", rows, "", fields, [])
+
+
+@pytest.mark.parametrize(("upsert", "method"), [(False, "row_insert_param"), (True, "row_upsert_param")])
+@pytest.mark.parametrize("count", [1, len(SHAPES)])
+def test_rows_are_sent_as_the_library_sends_them(upsert: bool, method: str, count: int) -> None:
+    rows = [to_row(shape, DIMENSION)[0] for shape in SHAPES[:count]]
+    ours = columns.insertion("name", rows, DIMENSION, upsert=upsert)
+    assert ours.SerializeToString(deterministic=True) == theirs(rows, method).SerializeToString(deterministic=True)
+
+
+def test_vectors_of_any_length_arrive_bit_by_bit() -> None:
+    for rows, dimension in ((1, 1), (1, 31), (1, 32), (3, 1536), (700, 3072)):
+        matrix = np.random.default_rng(dimension).normal(size=(rows, dimension)).astype(np.float32)
+        given = [to_row(record("a.md", n, vector=row), dimension)[0] for n, row in enumerate(matrix)]
+        sent = columns.insertion("name", given, dimension, upsert=False)
+        (column,) = [field for field in sent.fields_data if field.field_name == "vector"]
+        assert np.array_equal(np.asarray(column.vectors.float_vector.data, dtype=np.float32), matrix.ravel())
+        assert column.vectors.dim == dimension
+
+
+def test_what_a_search_finds_is_read_as_the_library_reads_it(opened: MilvusStore) -> None:
+    store = opened
+    store.insert(SHAPES)
+    store.flush()
+    from pymilvus.client.search_result import SearchResult
+
+    found = store._session.call(
+        lambda client, seconds: client.search(
+            store.collection,
+            data=[vector(5)],
+            anns_field="vector",
+            limit=10,
+            output_fields=list(schema.MATCH_FIELDS),
+            search_params={"metric_type": "IP"},
+            consistency_level="Strong",
+            timeout=seconds,
+        )
+    )
+    rows = SearchResult(found.results)[0]
+    expected = [to_match({**row["entity"], "id": row["id"]}, -row["distance"]) for row in rows]
+    assert columns.matches(found, -1.0) == expected
+    assert len(rows) == len(SHAPES)
+
+
+def test_an_empty_answer_is_no_match(store: Store) -> None:
+    store.insert(SHAPES[:1])
+    store.delete([SHAPES[0].id])
+    assert store.dense(vector(1), 3) == []
+
+
+def test_a_property_that_is_not_valid_unicode_is_refused_by_name(store: Store) -> None:
+    with pytest.raises(StoreLimitError, match=r"a\.md"):
+        store.insert([record("a.md", 0, properties={"half": "\ud800"})])
+    assert store.count() == 0
