@@ -66,6 +66,7 @@ def open_database(data_dir: Path, turns: ReadersFirstLock, activity: Activity, r
     its name. Raises the library's errors (locked, damaged) and OSError.
     """
     from milvus_lite import db  # noqa: PLC0415
+    from milvus_lite.adapter.grpc.translators import records  # noqa: PLC0415
     from milvus_lite.analyzer import protocol  # noqa: PLC0415
     from milvus_lite.engine import collection, recovery  # noqa: PLC0415
 
@@ -81,6 +82,8 @@ def open_database(data_dir: Path, turns: ReadersFirstLock, activity: Activity, r
     db.Collection = _collection_class(kept, turns, activity)
     collection.MemTable = recovery.MemTable = _memory_class()
     collection.validate_record = _record_check()
+    if not hasattr(records._build_field_data, "usual"):  # noqa: SLF001
+        records._build_field_data = field_builder(records._build_field_data)  # noqa: SLF001
     if not hasattr(protocol.term_to_id, "cache_info"):
         # A loop over bytes in Python: words come again, so remembering them saves a third of an insert.
         protocol.term_to_id = functools.lru_cache(maxsize=100_000)(protocol.term_to_id)
@@ -110,6 +113,39 @@ def _record_check() -> Callable[..., None]:
                 record["vector"] = vector
 
     return check
+
+
+def field_builder(usual: Callable[..., Any]) -> Callable[..., Any]:
+    """The library's building of a column of an answer, without a look at the type of every value (half of a search).
+
+    usual: the library's own, for columns of other kinds and for those in which a value is missing.
+    """
+    from milvus_lite.schema.types import DataType  # noqa: PLC0415
+    from pymilvus.grpc_gen import schema_pb2  # noqa: PLC0415
+
+    kinds = {
+        DataType.VARCHAR: ("string_data", schema_pb2.DataType.VarChar),
+        DataType.INT32: ("int_data", schema_pb2.DataType.Int32),
+        DataType.INT64: ("long_data", schema_pb2.DataType.Int64),
+    }
+
+    def build(name: str, field: Any, column: list[Any]) -> Any:
+        texts = field.dtype is DataType.ARRAY and field.element_type is DataType.VARCHAR
+        if None in column or not (texts or field.dtype in kinds):
+            return usual(name, field, column)
+        if not texts:
+            slot, kind = kinds[field.dtype]
+            built = schema_pb2.FieldData(field_name=name, type=kind)
+            getattr(built.scalars, slot).data.extend(column)
+            return built
+        built = schema_pb2.FieldData(field_name=name, type=schema_pb2.DataType.Array)
+        built.scalars.array_data.element_type = schema_pb2.DataType.VarChar
+        cells = [schema_pb2.ScalarField(string_data=schema_pb2.StringArray(data=value)) for value in column]
+        built.scalars.array_data.data.extend(cells)
+        return built
+
+    build.usual = usual  # type: ignore[attr-defined]
+    return build
 
 
 def _memory_class() -> type:

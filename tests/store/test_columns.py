@@ -13,6 +13,7 @@ from markdown_rag.errors import StoreLimitError
 from markdown_rag.store import columns, schema
 from markdown_rag.store.base import Store
 from markdown_rag.store.collection import MilvusStore
+from markdown_rag.store.engine import field_builder
 from markdown_rag.store.milvus import library
 from markdown_rag.store.opening import StoreSettings, open_store
 from markdown_rag.store.rows import to_match, to_row
@@ -107,3 +108,32 @@ def test_a_property_that_is_not_valid_unicode_is_refused_by_name(store: Store) -
     with pytest.raises(StoreLimitError, match=r"a\.md"):
         store.insert([record("a.md", 0, properties={"half": "\ud800"})])
     assert store.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        ("VARCHAR", ["a", "", "日本 \x00"]),
+        ("VARCHAR", []),
+        ("VARCHAR", ["a", None]),
+        ("INT32", [0, -1, 2**31 - 1]),
+        ("INT64", [0, -(2**63), 2**63 - 1]),
+        ("INT64", [None]),
+        ("JSON", [{"a": [1, None]}, None, "text"]),
+        ("ARRAY", [["a", ""], [], ["b"]]),
+        ("ARRAY", [[], []]),
+        ("ARRAY", [["a"], None]),
+        ("FLOAT_VECTOR", [[0.5, -1.0], [0.25, 3.0]]),
+    ],
+)
+def test_a_column_of_the_engine_s_answer_is_the_one_the_library_builds(kind: str, column: list[object]) -> None:
+    from milvus_lite.adapter.grpc.translators import records
+    from milvus_lite.schema.types import DataType, FieldSchema
+
+    usual = getattr(records._build_field_data, "usual", records._build_field_data)
+    element = DataType.VARCHAR if kind == "ARRAY" else None
+    field = FieldSchema("name", DataType[kind], dim=2 if kind == "FLOAT_VECTOR" else None, element_type=element)
+    assert (
+        field_builder(usual)("name", field, column).SerializeToString()
+        == usual("name", field, column).SerializeToString()
+    )
