@@ -13,7 +13,7 @@ from markdown_rag.errors import StoreLimitError
 from markdown_rag.store import columns, schema
 from markdown_rag.store.base import Store
 from markdown_rag.store.collection import MilvusStore
-from markdown_rag.store.engine import field_builder
+from markdown_rag.store.messages import field_builder, vector_reader
 from markdown_rag.store.milvus import library
 from markdown_rag.store.opening import StoreSettings, open_store
 from markdown_rag.store.rows import to_match, to_row
@@ -137,3 +137,24 @@ def test_a_column_of_the_engine_s_answer_is_the_one_the_library_builds(kind: str
         field_builder(usual)("name", field, column).SerializeToString()
         == usual("name", field, column).SerializeToString()
     )
+
+
+def test_vectors_reach_the_engine_as_the_library_reads_them_and_odd_ones_are_left_to_it() -> None:
+    from milvus_lite.adapter.grpc.translators import records
+    from milvus_lite.exceptions import SchemaValidationError
+
+    library()
+    from pymilvus.grpc_gen import schema_pb2
+
+    usual = getattr(records._extract_vector_column, "usual", records._extract_vector_column)
+    read = vector_reader(usual)
+    for rows, dimension in ((1, 1), (2, 31), (3, 32), (700, 96)):
+        matrix = np.random.default_rng(rows).normal(size=(rows, dimension)).astype(np.float32)
+        column = schema_pb2.FieldData(field_name="vector", type=101)
+        column.vectors.dim = dimension
+        column.vectors.float_vector.data.extend(matrix.ravel().tolist())
+        assert np.array_equal(np.asarray(read(column, 101, rows)), np.asarray(usual(column, 101, rows)))
+        with pytest.raises(SchemaValidationError):
+            read(column, 101, rows + 1)
+    with pytest.raises(SchemaValidationError):
+        read(schema_pb2.FieldData(field_name="vector", type=101), 101, 1)
