@@ -20,7 +20,8 @@ class Assembly:
 
     def __init__(self, texts: Sequence[str], limits: Limits) -> None:
         # A lone surrogate is no Unicode and cannot be sent by anybody.
-        cutting = cut([text.encode("utf-8", "replace").decode() for text in texts], limits)
+        sent = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
+        cutting = cut(sent, limits)
         self.pieces = cutting.texts
         self.sizes = cutting.sizes
         self.vectors: list[Vector | None] = [None] * len(texts)
@@ -36,13 +37,15 @@ class Assembly:
             owner = self._owners[piece]
             if owner in self.refused:
                 continue
+            if self._left[owner] == 1:
+                self.vectors[owner] = vector
+                complete.append(owner)
+                continue
             parts = self._parts.setdefault(owner, [])
             parts.append((vector, self.sizes[piece]))
-            if len(parts) < self._left[owner]:
-                continue
-            del self._parts[owner]
-            self.vectors[owner] = parts[0][0] if len(parts) == 1 else combine(parts)
-            complete.append(owner)
+            if len(parts) == self._left[owner]:
+                self.vectors[owner] = combine(self._parts.pop(owner))
+                complete.append(owner)
         return complete
 
     def refuse(self, piece: int, reason: str) -> int:

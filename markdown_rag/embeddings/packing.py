@@ -70,13 +70,14 @@ class Pieces:
 
 def cut(texts: Sequence[str], limits: Limits) -> Pieces:
     """Every text whole where the model can read it, else in pieces that together hold all of it; blank ones: none."""
+    most = room(limits.text_tokens) if limits.text_tokens else 0
     pieces = Pieces([], [], [])
     for owner, text in enumerate(texts):
         size = estimate_tokens(text)
-        if not text.strip():
+        if not text or text.isspace():
             continue
-        fits = not limits.text_tokens or size <= room(limits.text_tokens)
-        for part in [text] if fits else split_text(text, room(limits.text_tokens)):
+        fits = not most or size <= most
+        for part in [text] if fits else split_text(text, most):
             pieces.texts.append(part)
             pieces.owners.append(owner)
             pieces.sizes.append(size if fits else estimate_tokens(part))

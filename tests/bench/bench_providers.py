@@ -29,6 +29,7 @@ from markdown_rag.embeddings.base import Embedder, Role
 from markdown_rag.embeddings.batching import Batcher, BatchPolicy
 from markdown_rag.embeddings.packing import estimate_tokens, pack
 from markdown_rag.embeddings.registry import PROVIDERS, EmbeddingSettings, create_embedder
+from markdown_rag.precedence import take_short_turns
 
 CONCURRENT = 4
 ROUNDS = 3
@@ -96,8 +97,10 @@ def measure(provider: str, url: str, texts: list[str]) -> tuple[float, float, in
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--texts", type=int, default=4_000)
+    parser.add_argument("--provider", action="append", choices=[name for name in PROVIDERS if name != "local"])
     parser.add_argument("--latency", type=int, nargs="*", default=[0, 50, 300])
     options = parser.parse_args()
+    take_short_turns()  # as every process of ours that indexes
     words = ("salt", "water", "boats", "harbour", "gulls", "rope", "tar", "nets", "dawn", "tide", "keel", "mast")
     rng = random.Random(1)
     texts = [" ".join(rng.choices(words, k=50)) + f" {number}" for number in range(options.texts)]
@@ -112,7 +115,7 @@ def main() -> None:
             os.environ["GOOGLE_APPLICATION_CREDENTIALS"] = str(account(url.removesuffix("/v1"), Path(folder)))
             print("| provider | texts a request | latency | texts/s | of what 4 at once can give |")
             print("| --- | --- | --- | --- | --- |")
-            for provider in (name for name in PROVIDERS if name != "local"):
+            for provider in options.provider or [name for name in PROVIDERS if name != "local"]:
                 for latency in options.latency:
                     control(url, latency_ms=latency)
                     ours, bare, items = measure(provider, url, texts)
