@@ -1,0 +1,49 @@
+"""The judge at the end of every test over an index: what the doctor finds between disk and collection.
+
+Nothing, as a rule. A test that leaves a difference on purpose names its kinds, ``@pytest.mark.ends_with("stale")``:
+the doctor finds those and no others, and after one healthy run nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from markdown_rag.clock import StopSignal
+from markdown_rag.indexing.audit import Finding, audit
+
+from .indexing.parts import Bench
+
+Look = Callable[[], "list[tuple[str, str]]"]  # kind and path of everything that is wrong now
+
+
+def findings(bench: Bench) -> list[Finding]:
+    """What the doctor says of a vault."""
+    return audit(bench.scope(), bench.chunking, bench.scanning, StopSignal(), store=bench.store, clock=bench.clock)
+
+
+def ends_well(test: Any, look: Look, healthy_run: Callable[[], object]) -> None:
+    """Ask the doctor as the test promises."""
+    mark: pytest.Mark | None = test.get_closest_marker("ends_with")
+    found = look()
+    if mark is None:
+        assert not found, found
+        return
+    assert {kind for kind, _ in found} == set(mark.args), found
+    healthy_run()
+    assert not (left := look()), left
+
+
+def benches_end_well(test: Any, benches: Iterable[Bench]) -> None:
+    """The same of benches; a healthy run is one of a process that has just started, whose provider answers."""
+    benches = list(benches)
+
+    def healthy_run() -> None:
+        for bench in benches:
+            bench.embedder.before = lambda _: None
+            bench.restart()
+            bench.run()
+
+    ends_well(test, lambda: [(f.kind.value, f.path) for bench in benches for f in findings(bench)], healthy_run)
