@@ -7,11 +7,13 @@ the doctor finds those and no others, and after one healthy run nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from markdown_rag.clock import StopSignal
+from markdown_rag.facade import Facade, IndexCall
 from markdown_rag.indexing.audit import Finding, audit
 
 from .indexing.parts import Bench
@@ -47,3 +49,21 @@ def benches_end_well(test: Any, benches: Iterable[Bench]) -> None:
             bench.run()
 
     ends_well(test, lambda: [(f.kind.value, f.path) for bench in benches for f in findings(bench)], healthy_run)
+
+
+def folders_end_well(test: Any, facade: Facade, folders: Iterable[Path]) -> None:
+    """The same of folders that a façade indexed: its own doctor is asked, and its own jobs are the healthy runs."""
+    folders = sorted(set(folders))
+
+    def look() -> list[tuple[str, str]]:
+        said = [facade.audit(IndexCall(root=str(folder))) for folder in folders]
+        return [(finding["kind"], finding["path"]) for each in said for finding in each["findings"]]
+
+    def healthy_run() -> None:
+        for folder in folders:
+            job = facade.index(IndexCall(root=str(folder)))["job_id"]
+            while (status := facade.status(job, 60.0))["status"] in {"queued", "running"}:
+                pass
+            assert status["status"] == "succeeded", status
+
+    ends_well(test, look, healthy_run)

@@ -119,6 +119,7 @@ def test_a_folder_that_was_empty_when_it_was_indexed_is_brought_up_to_date_like_
     assert agent().search(SearchCall("heron", workspace="all", wait_for_fresh=True))["files"] == 1
 
 
+@pytest.mark.ends_with("missing")
 def test_a_folder_with_files_that_were_stored_before_its_job_broke_stays_known(
     agent: Callable[..., App], parts: Parts, store: OpeningStore, vault: Path
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_folder_with_files_that_were_stored_before_its_job_broke_stays_known(
     assert store.commits()
     assert [known.root for known in parts.workspaces.all()] == [vault]
     assert Path(app.search(SearchCall("words"))["hits"][0]["path"]).is_absolute()
+    del store.room
 
 
 def test_a_folder_whose_job_was_begun_by_a_process_that_died_and_stored_nothing_is_called_indexed_nowhere(
@@ -143,6 +145,7 @@ def test_a_folder_whose_job_was_begun_by_a_process_that_died_and_stored_nothing_
     assert parts.workspaces.all() == []
 
 
+@pytest.mark.ends_with("missing")
 def test_a_folder_that_was_indexed_whole_stays_known_when_a_later_job_is_cancelled(
     agent: Callable[..., App], parts: Parts, store: HoldingStore, vault: Path
 ) -> None:
