@@ -15,6 +15,7 @@ import pytest
 from markdown_rag.clock import StopSignal
 from markdown_rag.facade import Facade, IndexCall
 from markdown_rag.indexing.audit import Finding, audit
+from markdown_rag.wiring import Parts
 
 from .indexing.parts import Bench
 
@@ -51,6 +52,11 @@ def benches_end_well(test: Any, benches: Iterable[Bench]) -> None:
     ends_well(test, lambda: [(f.kind.value, f.path) for bench in benches for f in findings(bench)], healthy_run)
 
 
+def known_folders(parts: Parts) -> list[Path]:
+    """The folders that were indexed with a state directory; one that was cleared is none."""
+    return [each.root for each in parts.workspaces.all()]
+
+
 def folders_end_well(test: Any, facade: Facade, folders: Iterable[Path]) -> None:
     """The same of folders that a façade indexed: its own doctor is asked, and its own jobs are the healthy runs."""
     folders = sorted(set(folders))
@@ -59,11 +65,12 @@ def folders_end_well(test: Any, facade: Facade, folders: Iterable[Path]) -> None
         said = [facade.audit(IndexCall(root=str(folder))) for folder in folders]
         return [(finding["kind"], finding["path"]) for each in said for finding in each["findings"]]
 
-    def healthy_run() -> None:
-        for folder in folders:
-            job = facade.index(IndexCall(root=str(folder)))["job_id"]
-            while (status := facade.status(job, 60.0))["status"] in {"queued", "running"}:
-                pass
-            assert status["status"] == "succeeded", status
+    ends_well(test, look, lambda: [run(facade, folder) for folder in folders])
 
-    ends_well(test, look, healthy_run)
+
+def run(facade: Facade, folder: Path) -> None:
+    """Index a folder to the end."""
+    job = facade.index(IndexCall(root=str(folder)))["job_id"]
+    while (status := facade.status(job, 60.0))["status"] in {"queued", "running"}:
+        pass
+    assert status["status"] == "succeeded", status

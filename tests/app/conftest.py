@@ -14,7 +14,7 @@ from markdown_rag.settings import load_settings
 from markdown_rag.store.base import Model, Record
 from markdown_rag.store.memory import MemoryStore
 from markdown_rag.wiring import Parts
-from tests.doctor import folders_end_well
+from tests.doctor import folders_end_well, known_folders
 from tests.indexing.parts import DIMENSION, HashingEmbedder, embeddings_over
 
 
@@ -73,7 +73,7 @@ def agent(
     store.go_on.set()
     for job in parts.queue.active():
         parts.queue.wait(job.id, 60.0)
-    folders_end_well(request.node, App(parts, latest[-1], vault), [each.root for each in parts.workspaces.all()])
+    folders_end_well(request.node, App(parts, latest[-1], vault), known_folders(parts))
 
 
 def write(vault: Path, *names: str, words: str = "") -> None:

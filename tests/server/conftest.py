@@ -15,7 +15,7 @@ from markdown_rag.app import App
 from markdown_rag.server.tools import create_server
 from markdown_rag.settings import load_settings
 from markdown_rag.wiring import Parts
-from tests.doctor import folders_end_well
+from tests.doctor import folders_end_well, known_folders
 
 NOTES = {
     "guests.md": "---\ntags: [office]\naliases: [visitors]\n---\n# Guests\n\n## Wifi\n\n"
@@ -42,7 +42,7 @@ def app(state_dir: Path, vault: Path, request: pytest.FixtureRequest) -> Iterato
     made = App(parts, settings, vault)
     yield made
     try:
-        folders_end_well(request.node, made, [each.root for each in parts.workspaces.all()])
+        folders_end_well(request.node, made, known_folders(parts))
     finally:
         parts.close()
 
