@@ -1,7 +1,8 @@
 """The judge at the end of every test over an index: what the doctor finds between disk and collection.
 
 Nothing, as a rule. A test that leaves a difference on purpose names its kinds, ``@pytest.mark.ends_with("stale")``:
-the doctor finds those and no others, and after one healthy run nothing.
+the doctor finds those and no others, and after one healthy run nothing. Of a folder that is known and in no index it says
+``not_indexed``.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def folders_end_well(test: Any, facade: Facade, folders: Iterable[Path]) -> None
 
     def look() -> list[tuple[str, str]]:
         said = [facade.audit(IndexCall(root=str(folder))) for folder in folders]
-        return [(finding["kind"], finding["path"]) for each in said for finding in each["findings"]]
+        strange = [("not_indexed", each["target_path"]) for each in said if not each["ok"] and not each["findings"]]
+        return strange + [(finding["kind"], finding["path"]) for each in said for finding in each["findings"]]
 
     ends_well(test, look, lambda: [run(facade, folder) for folder in folders])
 

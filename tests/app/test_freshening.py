@@ -102,6 +102,7 @@ def test_a_folder_inside_an_indexed_one_whose_job_was_cancelled_does_not_hide_th
     assert inside.search(SearchCall("words"))["searched"] == f"workspace {vault}"
 
 
+@pytest.mark.ends_with("not_indexed")
 def test_a_folder_whose_process_died_before_it_stored_anything_is_not_indexed_by_a_search(
     agent: Callable[..., App], parts: Parts, store: HoldingStore, vault: Path
 ) -> None:
@@ -219,6 +220,7 @@ def test_a_folder_that_only_a_former_index_holds_is_brought_up_to_date_by_its_wa
         of_part = App(former, settings, vault)
         status = of_part.status(of_part.index(IndexCall(directory="part"))["job_id"], 60.0)
         assert status["status"] == "succeeded"
+        assert of_part.audit(IndexCall(directory="part"))["ok"]
     finally:
         former.close()
     assert parts.workspaces.complete() == set()
