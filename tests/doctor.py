@@ -1,7 +1,7 @@
 """The judge at the end of every test over an index: what the doctor finds between disk and collection.
 
 Nothing, as a rule. A test that leaves a difference on purpose names its kinds, ``@pytest.mark.ends_with("stale")``:
-the doctor finds those and no others, and after one healthy run nothing. Of a folder that is known and in no index it says
+the doctor finds those and no others, and after one healthy run nothing. A known folder that is in no index is
 ``not_indexed``.
 """
 
