@@ -16,6 +16,16 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+# What makes an index in the tests asks the doctor about it at the end; these do not, and why.
+MAKES_AN_INDEX = re.compile(r"\b(Bench|Parts|open_facade)\(")
+ASKS_THE_DOCTOR = re.compile(r"\b(\w+_end_well|findings|is_settled|holds_the_disk)\(|\.audit\(")
+UNJUDGED = {
+    "app/test_closing.py": "closes parts that index nothing",
+    "app/test_waiting.py": "its store is never there",
+    "service/test_finding.py": "starts services that index nothing",
+    "trust/test_succession.py": "moves between models, of which the last one need not have an index",
+}
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "markdown_rag"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -135,6 +145,17 @@ def test_every_dependency_is_bounded_above_and_is_what_the_tests_run_with() -> N
         requirement = Requirement(line)
         assert {bound.operator for bound in requirement.specifier} & {"<", "=="}, line
         assert requirement.specifier.contains(metadata.version(requirement.name)), line
+
+
+def test_tests_that_make_an_index_end_with_the_doctor() -> None:
+    tests = Path(__file__).parent
+    sources = {
+        path.relative_to(tests).as_posix(): path.read_text(encoding="utf-8")
+        for path in tests.rglob("*.py")
+        if path.name.startswith("test_") or path.name == "conftest.py"
+    }
+    makers = {name for name, source in sources.items() if MAKES_AN_INDEX.search(source)}
+    assert {name for name in makers if not ASKS_THE_DOCTOR.search(sources[name])} == set(UNJUDGED)
 
 
 @pytest.fixture(scope="module")

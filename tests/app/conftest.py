@@ -14,6 +14,7 @@ from markdown_rag.settings import load_settings
 from markdown_rag.store.base import Model, Record
 from markdown_rag.store.memory import MemoryStore
 from markdown_rag.wiring import Parts
+from tests.doctor import folders_end_well, known_folders
 from tests.indexing.parts import DIMENSION, HashingEmbedder, embeddings_over
 
 
@@ -54,14 +55,25 @@ def vault(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def agent(parts: Parts, vault: Path) -> Callable[..., App]:
-    """Makes an agent that was started in the vault; variables are its own. kind: which class of app."""
+def agent(
+    parts: Parts, store: HoldingStore, vault: Path, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., App]]:
+    """Makes an agent that was started in the vault; variables are its own. kind: which class of app.
+
+    Once the jobs have ended the doctor is asked with the settings of the last one.
+    """
+    latest = [parts.settings]
 
     def start(kind: type[App] = App, **variables: str) -> App:
         known = {"MARKDOWN_RAG_CACHE_DIR": str(parts.settings.state_directory)}
-        return kind(parts, load_settings({**known, **variables}), vault)
+        latest.append(load_settings({**known, **variables}))
+        return kind(parts, latest[-1], vault)
 
-    return start
+    yield start
+    store.go_on.set()
+    for job in parts.queue.active():
+        parts.queue.wait(job.id, 60.0)
+    folders_end_well(request.node, App(parts, latest[-1], vault), known_folders(parts))
 
 
 def write(vault: Path, *names: str, words: str = "") -> None:
@@ -69,7 +81,7 @@ def write(vault: Path, *names: str, words: str = "") -> None:
         (vault / f"{name}.md").write_text(f"# {name}\n\nThe words of {name} are {words or name}.\n", encoding="utf-8")
 
 
-def indexed(app: App) -> Json:
-    status = app.status(app.index(IndexCall())["job_id"], 60.0)
+def indexed(app: App, call: IndexCall | None = None) -> Json:
+    status = app.status(app.index(call or IndexCall())["job_id"], 60.0)
     assert status["status"] == "succeeded", status
     return status

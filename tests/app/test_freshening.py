@@ -102,6 +102,7 @@ def test_a_folder_inside_an_indexed_one_whose_job_was_cancelled_does_not_hide_th
     assert inside.search(SearchCall("words"))["searched"] == f"workspace {vault}"
 
 
+@pytest.mark.ends_with("not_indexed")
 def test_a_folder_whose_process_died_before_it_stored_anything_is_not_indexed_by_a_search(
     agent: Callable[..., App], parts: Parts, store: HoldingStore, vault: Path
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_folder_that_was_empty_when_it_was_indexed_is_brought_up_to_date_like_
     assert agent().search(SearchCall("heron", workspace="all", wait_for_fresh=True))["files"] == 1
 
 
+@pytest.mark.ends_with("missing")
 def test_a_folder_with_files_that_were_stored_before_its_job_broke_stays_known(
     agent: Callable[..., App], parts: Parts, store: OpeningStore, vault: Path
 ) -> None:
@@ -132,6 +134,7 @@ def test_a_folder_with_files_that_were_stored_before_its_job_broke_stays_known(
     assert store.commits()
     assert [known.root for known in parts.workspaces.all()] == [vault]
     assert Path(app.search(SearchCall("words"))["hits"][0]["path"]).is_absolute()
+    del store.room
 
 
 def test_a_folder_whose_job_was_begun_by_a_process_that_died_and_stored_nothing_is_called_indexed_nowhere(
@@ -143,6 +146,7 @@ def test_a_folder_whose_job_was_begun_by_a_process_that_died_and_stored_nothing_
     assert parts.workspaces.all() == []
 
 
+@pytest.mark.ends_with("missing")
 def test_a_folder_that_was_indexed_whole_stays_known_when_a_later_job_is_cancelled(
     agent: Callable[..., App], parts: Parts, store: HoldingStore, vault: Path
 ) -> None:
@@ -216,6 +220,7 @@ def test_a_folder_that_only_a_former_index_holds_is_brought_up_to_date_by_its_wa
         of_part = App(former, settings, vault)
         status = of_part.status(of_part.index(IndexCall(directory="part"))["job_id"], 60.0)
         assert status["status"] == "succeeded"
+        assert of_part.audit(IndexCall(directory="part"))["ok"]
     finally:
         former.close()
     assert parts.workspaces.complete() == set()

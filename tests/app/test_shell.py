@@ -107,6 +107,7 @@ def test_a_state_file_that_fails_costs_no_index_job(agent: Callable[..., App], s
     (state_dir / "workspaces.sqlite3").mkdir()
     write(vault, "a")
     assert indexed(agent())["result"]["insert_count"] == 1
+    (state_dir / "workspaces.sqlite3").rmdir()
 
 
 @pytest.mark.parametrize("asked", ["status", "cancel"])  # the one is answered, the other is an error
@@ -319,6 +320,7 @@ class Edited(App):
         return found
 
 
+@pytest.mark.ends_with("stale")
 def test_a_file_that_changes_while_it_is_reconstructed_is_an_error_and_not_half_of_it(
     agent: Callable[..., App], vault: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -381,6 +383,7 @@ def test_a_preview_foresees_that_the_run_would_stop_before_so_many_deletions_and
     code, out, err = shell("index", "--dry-run", "--confirm-deletions")
     assert (code, err) == (cli.DONE, "")
     assert "44  deleted files" in out
+    assert shell("index", "--confirm-deletions")[0] == cli.DONE
 
 
 def test_doctor_says_in_one_line_that_a_folder_is_not_indexed_and_how_to_index_it(

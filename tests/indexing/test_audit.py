@@ -8,21 +8,18 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from markdown_rag.clock import StopSignal
 from markdown_rag.errors import GuardError
-from markdown_rag.indexing.audit import Finding, FindingKind, audit, plan_repair
+from markdown_rag.indexing.audit import FindingKind, plan_repair
 from markdown_rag.markdown.chunking import ChunkPolicy
 from markdown_rag.store.base import Match, Record, record_id
+from tests.doctor import findings
 
+from .conftest import NewBench
 from .parts import DIMENSION, Bench
 from .reference import ReferenceIndex, stored
 
 OLD = 10**18  # a generation of long ago
 TEXT = "# Top\n\n" + "".join(f"## Part {i}\n\npart {i} " + "and so on " * 100 + "\n\n" for i in range(3))
-
-
-def findings(bench: Bench) -> list[Finding]:
-    return audit(bench.scope(), bench.chunking, bench.scanning, StopSignal(), store=bench.store, clock=bench.clock)
 
 
 def row_ids(bench: Bench, path: str) -> list[str]:
@@ -122,6 +119,7 @@ def test_a_plan_of_repair_removes_nothing_of_files_that_are_not_to_be_seen(bench
     assert (repair.remove, repair.reindex, repair.prune) == ((), (), True)
     with pytest.raises(GuardError):
         bench.run()
+    assert bench.run(confirm_deletions=True).deleted == 30 - left
 
 
 def test_rows_of_a_run_that_may_be_going_on_are_no_finding(bench: Bench) -> None:
@@ -132,9 +130,8 @@ def test_rows_of_a_run_that_may_be_going_on_are_no_finding(bench: Bench) -> None
     assert findings(bench) == []
 
 
-def test_another_workspace_is_not_judged(bench: Bench, tmp_path: object) -> None:
-    other = Bench(tmp_path / "other", tmp_path / "state2", store=bench.store)
+def test_another_workspace_is_not_judged(new_bench: NewBench, bench: Bench, tmp_path: object) -> None:
+    other = new_bench(tmp_path / "other", tmp_path / "state2", store=bench.store)
     other.note("theirs.md")
     other.run()
     assert findings(bench) == []
-    other.close()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from markdown_rag.clock import StopSignal, SystemClock
+from markdown_rag.clock import SystemClock
 from markdown_rag.embeddings.cache import VectorCache
 from markdown_rag.embeddings.registry import EmbeddingSettings, create_embedder
 from markdown_rag.embeddings.retry import BatchPolicy
 from markdown_rag.embeddings.service import Embeddings
-from markdown_rag.indexing.audit import audit
 from markdown_rag.indexing.indexer import Indexer
 from markdown_rag.store.base import Model, Where
 from markdown_rag.store.opening import StoreSettings, open_store
+from tests.doctor import findings
 
 from .parts import Bench
 from .reference import ReferenceIndex, stored
@@ -38,7 +38,7 @@ def test_index_edit_rename_delete_and_clear_on_the_default_parts(tmp_path: Path)
     def holds() -> None:
         reference.run()
         assert stored(store, bench.workspace.id) == reference.index
-        assert audit(bench.scope(), bench.chunking, bench.scanning, StopSignal(), store=store, clock=clock) == []
+        assert findings(bench) == []
 
     try:
         bench.note("wifi.md", "the guest wifi password is hunter2zebra")
@@ -59,6 +59,8 @@ def test_index_edit_rename_delete_and_clear_on_the_default_parts(tmp_path: Path)
         holds()
         assert bench.indexer.clear(bench.workspace.id) == 2
         assert store.count(Where(workspaces=(bench.workspace.id,))) == 0
+        bench.run()
+        holds()
     finally:
         bench.close()
         store.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from markdown_rag.paths import Scope
 from markdown_rag.store.base import Model, Record, record_id
 from markdown_rag.store.memory import MemoryStore
 
+from .conftest import NewBench
 from .parts import DIMENSION, Bench, as_nobody
 from .reference import ReferenceIndex, stored
 
@@ -67,11 +68,10 @@ class FailingStore(MemoryStore):
 
 
 @pytest.fixture
-def failing(tmp_path: Path) -> Iterator[tuple[Bench, FailingStore]]:
+def failing(new_bench: NewBench, tmp_path: Path) -> tuple[Bench, FailingStore]:
     store = FailingStore()
-    bench = Bench(tmp_path / "vault", tmp_path / "state", store=store)
-    yield bench, store
-    bench.close()
+    bench = new_bench(tmp_path / "vault", tmp_path / "state", store=store)
+    return bench, store
 
 
 def long_note(word: str) -> str:
@@ -96,10 +96,10 @@ def test_a_file_name_harms_only_itself(bench: Bench, name: str) -> None:
     assert list(bench.rows()) == ["bystander.md"]
 
 
-def test_two_agents_with_states_of_their_own_double_nothing(bench: Bench, tmp_path: Path) -> None:
+def test_two_agents_with_states_of_their_own_double_nothing(new_bench: NewBench, bench: Bench, tmp_path: Path) -> None:
     bench.write("a.md", long_note("amber"))
     bench.run()
-    other = Bench(bench.root, tmp_path / "other-state", store=bench.store)
+    other = new_bench(bench.root, tmp_path / "other-state", store=bench.store)
     other.run()
     assert other.embedder.sent == []
     check(bench)
@@ -107,7 +107,6 @@ def test_two_agents_with_states_of_their_own_double_nothing(bench: Bench, tmp_pa
     other.run()
     bench.run()
     check(bench)
-    other.close()
 
 
 @pytest.mark.parametrize("harm", ["deleted", "truncated", "garbage"])
@@ -127,8 +126,10 @@ def test_a_lost_or_damaged_state_costs_a_rescan_and_no_more(bench: Bench, harm: 
     check(bench)
 
 
-def test_rows_of_another_workspace_are_never_judged_by_this_disk(bench: Bench, tmp_path: Path) -> None:
-    theirs = Bench(tmp_path / "theirs", tmp_path / "state2", store=bench.store)
+def test_rows_of_another_workspace_are_never_judged_by_this_disk(
+    new_bench: NewBench, bench: Bench, tmp_path: Path
+) -> None:
+    theirs = new_bench(tmp_path / "theirs", tmp_path / "state2", store=bench.store)
     theirs.note("a.md")
     theirs.run()
     (theirs.root / "a.md").rename(tmp_path / "out of sight.md")
@@ -136,12 +137,14 @@ def test_rows_of_another_workspace_are_never_judged_by_this_disk(bench: Bench, t
     bench.run()
     bench.run(verify=True)
     assert list(theirs.rows()) == ["a.md"]
-    theirs.close()
+    (tmp_path / "out of sight.md").rename(theirs.root / "a.md")
 
 
-def test_a_folder_that_cannot_be_read_keeps_its_rows(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_folder_that_cannot_be_read_keeps_its_rows(
+    new_bench: NewBench, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     base = tmp_path_factory.mktemp("open")
-    bench = Bench(base / "vault", base / "state")
+    bench = new_bench(base / "vault", base / "state")
     bench.note("locked/a.md")
     bench.note("open/b.md")
     bench.note("open/sealed.md", "first")
@@ -160,15 +163,15 @@ def test_a_folder_that_cannot_be_read_keeps_its_rows(tmp_path_factory: pytest.Te
     assert (report.deleted, report.failed) == (0, 1)
     bench.run()
     check(bench)
-    bench.close()
 
 
-def test_an_index_cleared_by_somebody_else_is_repaired_by_the_next_run(bench: Bench, tmp_path: Path) -> None:
+def test_an_index_cleared_by_somebody_else_is_repaired_by_the_next_run(
+    new_bench: NewBench, bench: Bench, tmp_path: Path
+) -> None:
     bench.note("a.md")
     bench.run()
-    other = Bench(bench.root, tmp_path / "state2", store=bench.store)
+    other = new_bench(bench.root, tmp_path / "state2", store=bench.store)
     other.indexer.clear(bench.workspace.id)
-    other.close()
     bench.embedder.sent.clear()
     assert bench.run().new == 1
     assert bench.embedder.sent == []
@@ -343,6 +346,7 @@ def test_a_row_the_store_refuses_fails_its_file_only(failing: tuple[Bench, Faili
     check(bench)
 
 
+@pytest.mark.ends_with("missing")
 def test_what_a_store_took_of_a_file_that_it_then_refused_is_gone_when_the_run_ends(
     failing: tuple[Bench, FailingStore],
 ) -> None:
@@ -357,10 +361,11 @@ def test_what_a_store_took_of_a_file_that_it_then_refused_is_gone_when_the_run_e
     report = bench.run()
     assert (report.failed, report.orphans > 0) == (1, True)
     assert bench.rows() == {}
+    store.half, store.fails = False, lambda _operation, _ids: None
 
 
-def test_what_was_embedded_before_a_failure_is_kept_and_stored_next_time(tmp_path: Path) -> None:
-    bench = Bench(tmp_path / "vault", tmp_path / "state", batch_chunks=8)
+def test_what_was_embedded_before_a_failure_is_kept_and_stored_next_time(new_bench: NewBench, tmp_path: Path) -> None:
+    bench = new_bench(tmp_path / "vault", tmp_path / "state", batch_chunks=8)
     for i in range(60):
         bench.note(f"{i:02}.md")
     asked = 0
@@ -379,7 +384,6 @@ def test_what_was_embedded_before_a_failure_is_kept_and_stored_next_time(tmp_pat
     bench.run()
     assert len(bench.embedder.sent) == len(set(bench.embedder.sent)) == 60
     check(bench)
-    bench.close()
 
 
 def test_a_refused_text_fails_its_file_which_keeps_its_old_rows_and_is_tried_again(bench: Bench) -> None:
@@ -441,18 +445,19 @@ def test_nothing_outside_the_workspace_is_ever_read(bench: Bench, tmp_path: Path
     assert not any("cormorant" in text for text in bench.embedder.sent)
 
 
-def test_a_linked_root_and_a_linked_folder_are_the_same_documents(bench: Bench, tmp_path: Path) -> None:
+def test_a_linked_root_and_a_linked_folder_are_the_same_documents(
+    new_bench: NewBench, bench: Bench, tmp_path: Path
+) -> None:
     bench.note("folder/a.md")
     bench.run()
     os.symlink(bench.root, tmp_path / "alias")
     os.symlink("folder", bench.root / "short")
-    again = Bench(tmp_path / "alias", tmp_path / "state2", store=bench.store)
+    again = new_bench(tmp_path / "alias", tmp_path / "state2", store=bench.store)
     assert again.workspace == bench.workspace
     again.run("short")
     again.run()
     check(bench)
     assert again.embedder.sent == []
-    again.close()
 
 
 def test_a_report_names_some_files_and_counts_all(bench: Bench) -> None:

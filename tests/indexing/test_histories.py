@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from markdown_rag.markdown.chunking import ChunkPolicy
+from tests.doctor import findings
 
 from .parts import Bench
 from .reference import ReferenceIndex, stored
@@ -105,6 +106,8 @@ class Histories(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "bench"):
+            self.bench.run()
+            assert findings(self.bench) == []
             self.bench.close()
             shutil.rmtree(self.base)
 

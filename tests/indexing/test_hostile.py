@@ -17,6 +17,7 @@ from markdown_rag.markdown.chunking import HEADING_JOIN
 from markdown_rag.markdown.lexical import analyze
 from markdown_rag.paths import printable
 from markdown_rag.store.base import Match, Where
+from tests.doctor import benches_end_well
 
 from .parts import Bench
 from .reference import stored
@@ -37,7 +38,7 @@ class Outcome:
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
+def outcome(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Outcome]:
     base = tmp_path_factory.mktemp("hostile")
     made = subprocess.run([sys.executable, str(MAKER), str(base)], capture_output=True, check=True)
     manifest = json.loads(made.stdout)
@@ -51,6 +52,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
         problems.setdefault(problem.path, []).append(problem)
     entries = {printable(entry["path"]): entry for entry in manifest["files"]}
     yield Outcome(bench, entries, report, problems, rows)
+    benches_end_well(request.node, [bench])
     bench.close()
     subprocess.run([sys.executable, str(MAKER), "--remove", str(base)], check=True)
 

@@ -17,6 +17,7 @@ from markdown_rag.indexing.vectors import own_vectors, with_document
 from markdown_rag.store.base import Model, record_id
 from markdown_rag.store.memory import MemoryStore
 
+from .conftest import NewBench
 from .parts import DIMENSION, Bench
 
 LONG = "# Top\n\n" + "".join(f"## Part {i}\n\npart {i} " + "and so on " * 100 + "\n\n" for i in range(5))
@@ -57,12 +58,9 @@ def store(request: pytest.FixtureRequest) -> MemoryStore:
 
 
 @pytest.fixture
-def two(store: MemoryStore, tmp_path: Path):
+def two(new_bench: NewBench, store: MemoryStore, tmp_path: Path):
     """Two machines with states and folders of their own over one store."""
-    benches = [Bench(tmp_path / name / "vault", tmp_path / name / "state", store=store) for name in ("one", "two")]
-    yield benches
-    for bench in benches:
-        bench.close()
+    return [new_bench(tmp_path / name / "vault", tmp_path / name / "state", store=store) for name in ("one", "two")]
 
 
 def test_a_second_machine_embeds_nothing_that_the_first_has(two: list[Bench]) -> None:
@@ -93,6 +91,7 @@ def test_an_edited_file_embeds_only_what_is_new_after_the_cache_was_lost(two: li
     assert len(bench.embedder.sent) == 1
 
 
+@pytest.mark.ends_with("missing")
 def test_a_dry_run_knows_what_the_collection_holds(two: list[Bench]) -> None:
     first, second = two
     for bench in two:
@@ -131,6 +130,7 @@ def test_texts_of_unfinished_or_damaged_generations_are_not_taken(two: list[Benc
     bench.store.delete([record_id(bench.workspace.id, "a.md", gens["a.md"].gen, 0)])
     bench.store.delete([record_id(bench.workspace.id, "b.md", gens["b.md"].gen, 1)])
     assert stored_vectors(bench.store, wanted, StopSignal()) == {}
+    bench.run(force=True)  # as a repair does: no other run looks for single rows
 
 
 def test_a_text_is_found_in_another_file_when_the_first_one_is_damaged(two: list[Bench]) -> None:
@@ -142,6 +142,7 @@ def test_a_text_is_found_in_another_file_when_the_first_one_is_damaged(two: list
     wanted = {text_hash for _, text_hash, _ in bench.store.vectors(bench.everything)}
     bench.store.delete([record_id(bench.workspace.id, "a.md", gens["a.md"].gen, 1)])
     assert stored_vectors(bench.store, wanted, StopSignal()).keys() == wanted
+    bench.run(force=True)
 
 
 def test_looking_for_vectors_ends_when_the_run_is_stopped(two: list[Bench]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from markdown_rag.indexing.migration import migrate
 from markdown_rag.store.base import EVERYTHING, Model, Record
 from markdown_rag.store.memory import MemoryStore
 
+from .conftest import NewBench
 from .parts import DIMENSION, Bench
 
 
@@ -35,15 +36,14 @@ class Failing(MemoryStore):
 
 
 @pytest.fixture
-def vault(tmp_path: Path) -> Iterator[Bench]:
-    bench = Bench(tmp_path / "vault", tmp_path / "state")
+def vault(new_bench: NewBench, tmp_path: Path) -> Bench:
+    bench = new_bench(tmp_path / "vault", tmp_path / "state")
     for number in range(30):
         bench.note(f"folder{number % 3}/{number:02}.md", f"words of number {number}")
     bench.write("long.md", "\n\n".join(f"# Part {n}\n\n{'some words ' * 300}" for n in range(6)))
     bench.run()
     bench.embedder.sent = []
-    yield bench
-    bench.close()
+    return bench
 
 
 def whole(store: MemoryStore) -> dict[str, tuple[Record, bytes]]:

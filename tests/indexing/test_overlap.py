@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from markdown_rag.clock import StopSignal
-from markdown_rag.indexing.audit import audit
 from markdown_rag.indexing.indexer import Indexer
 from markdown_rag.indexing.reconcile import GRACE_NS
 from markdown_rag.indexing.statcache import Intent, StatCache
 from markdown_rag.indexing.underway import Underway
 from markdown_rag.store.base import Model, Record
 from markdown_rag.store.memory import MemoryStore
+from tests.doctor import findings
 
+from .conftest import NewBench
 from .parts import DIMENSION, Bench
 from .reference import ReferenceIndex, stored
 
@@ -35,10 +35,8 @@ class HookedStore(MemoryStore):
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path / "vault", tmp_path / "state", store=HookedStore())
-    yield made
-    made.close()
+def bench(new_bench: NewBench, tmp_path: Path) -> Bench:
+    return new_bench(tmp_path / "vault", tmp_path / "state", store=HookedStore())
 
 
 @pytest.fixture
@@ -61,8 +59,7 @@ def settled(bench: Bench) -> None:
     reference = ReferenceIndex(bench.root, bench.chunking)
     reference.run()
     assert stored(bench.store, bench.workspace.id) == reference.index
-    scope = bench.scope()
-    assert audit(scope, bench.chunking, bench.scanning, StopSignal(), store=bench.store, clock=bench.clock) == []
+    assert findings(bench) == []
 
 
 def whole(bench: Bench) -> bool:

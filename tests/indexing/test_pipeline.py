@@ -20,6 +20,7 @@ from markdown_rag.paths import file_digest
 from markdown_rag.store.base import EVERYTHING, Model, Record, RowKey, Where
 from markdown_rag.store.memory import MemoryStore
 
+from .conftest import NewBench
 from .parts import DIMENSION, Bench, as_nobody
 from .reference import ReferenceIndex, stored
 
@@ -57,16 +58,14 @@ class WatchedStore(MemoryStore):
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(
+def bench(new_bench: NewBench, tmp_path: Path) -> Bench:
+    return new_bench(
         tmp_path / "vault",
         tmp_path / "state",
         store=WatchedStore(),
         clock=ManualClock(2_000_000_000.0),
         chunking=ChunkPolicy(max_tokens=64, min_tokens=16, min_final=8),
     )
-    yield made
-    made.close()
 
 
 def check(bench: Bench) -> None:
@@ -201,6 +200,7 @@ def test_a_file_that_was_moved_and_cannot_be_indexed_yet_is_found_under_its_old_
 # Quick to search
 
 
+@pytest.mark.ends_with("missing")
 def test_a_run_that_wrote_much_makes_it_quick_to_search_and_a_small_one_does_not_wait_for_that(bench: Bench) -> None:
     for number in range(FLUSH_ROWS - 1):
         bench.note(f"{number}.md")

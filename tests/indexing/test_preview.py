@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from markdown_rag.clock import StopSignal
 from markdown_rag.indexing.preview import Preview, preview
 from markdown_rag.markdown import tokens
@@ -42,6 +44,7 @@ def test_a_preview_tells_the_run_and_changes_nothing(bench: Bench) -> None:
     assert seen.tokens_to_embed == sum(tokens.count(text) for text in bench.embedder.sent[sent:])
 
 
+@pytest.mark.ends_with("missing")
 def test_texts_that_are_known_or_equal_cost_nothing(bench: Bench) -> None:
     bench.note("a.md", "amber")
     bench.run()

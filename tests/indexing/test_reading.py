@@ -13,7 +13,7 @@ from markdown_rag.clock import SystemClock
 from markdown_rag.indexing.reading import NotRead, Reading, Stamp, open_and_read
 from markdown_rag.markdown.names import MAX_FILE_BYTES
 
-from .parts import Bench
+from .conftest import NewBench
 
 CLOCK = SystemClock()
 
@@ -136,14 +136,14 @@ def test_a_file_that_is_replaced_all_the_time_is_never_half_read(tmp_path: Path)
     assert {kind(o) for o in outcomes if isinstance(o, NotRead)} <= {"changing"}
 
 
-def test_a_file_from_the_far_future_is_indexed_like_any_other(tmp_path: Path) -> None:
+def test_a_file_from_the_far_future_is_indexed_like_any_other(new_bench: NewBench, tmp_path: Path) -> None:
     file = tmp_path / "vault" / "future.md"
     file.parent.mkdir()
     file.write_text("# Future\n\nwords\n")
     os.utime(file, (15e9, 15e9))  # the year 2445, more nanoseconds than SQLite's integers hold
     if file.stat().st_mtime < 10e9:
         pytest.skip("this file system has no such times")
-    bench = Bench(file.parent, tmp_path / "state")
+    bench = new_bench(file.parent, tmp_path / "state")
     try:
         assert bench.run().new == 1
         assert bench.run().new == 0

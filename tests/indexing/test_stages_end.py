@@ -14,7 +14,7 @@ import pytest
 from markdown_rag.clock import SystemClock
 from markdown_rag.errors import EmbeddingUnavailable
 
-from .parts import Bench
+from .conftest import NewBench
 
 
 class SlowReading(SystemClock):
@@ -34,9 +34,10 @@ class SlowReading(SystemClock):
         return super().now_ns()
 
 
-def test_the_stages_of_a_failed_run_end_before_the_run_does(tmp_path: Path) -> None:
+@pytest.mark.ends_with("missing")
+def test_the_stages_of_a_failed_run_end_before_the_run_does(new_bench: NewBench, tmp_path: Path) -> None:
     clock = SlowReading()
-    bench = Bench(tmp_path / "vault", tmp_path / "state", clock=clock, batch_chunks=1)
+    bench = new_bench(tmp_path / "vault", tmp_path / "state", clock=clock, batch_chunks=1)
     for number in range(6):
         bench.note(f"{number}.md")
 
@@ -48,5 +49,4 @@ def test_the_stages_of_a_failed_run_end_before_the_run_does(tmp_path: Path) -> N
         bench.run()
     at_work = clock.begun - clock.done
     clock.ended.set()
-    bench.close()
     assert at_work == 0

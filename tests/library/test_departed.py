@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,15 +16,14 @@ from markdown_rag.markdown.chunking import ChunkPolicy
 from markdown_rag.search.catalog import Catalog
 from markdown_rag.search.freshness import Freshness
 from markdown_rag.store.base import EVERYTHING
+from tests.indexing.conftest import NewBench
 from tests.indexing.parts import Bench
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+def bench(new_bench: NewBench, tmp_path: Path) -> Bench:
     small = ChunkPolicy(max_tokens=64, min_tokens=16, min_final=8)
-    made = Bench(tmp_path / "vault", tmp_path / "state", chunking=small)
-    yield made
-    made.close()
+    return new_bench(tmp_path / "vault", tmp_path / "state", chunking=small)
 
 
 def document(word: str, parts: int = 4) -> str:

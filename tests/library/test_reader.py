@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,16 +13,15 @@ from markdown_rag.markdown.chunking import ChunkPolicy
 from markdown_rag.search.catalog import Catalog
 from markdown_rag.search.freshness import Freshness
 from markdown_rag.store.base import EVERYTHING
+from tests.indexing.conftest import NewBench
 from tests.indexing.parts import Bench
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(
+def bench(new_bench: NewBench, tmp_path: Path) -> Bench:
+    return new_bench(
         tmp_path / "vault", tmp_path / "state", chunking=ChunkPolicy(max_tokens=64, min_tokens=16, min_final=8)
     )
-    yield made
-    made.close()
 
 
 def document(parts: int, word: str) -> str:
@@ -84,6 +82,7 @@ def test_pages_go_on_with_the_line_after_the_one_they_ended_with(bench: Bench) -
     assert pages > 5
 
 
+@pytest.mark.ends_with("stale")
 def test_a_passage_is_fresh_where_it_stood_moved_elsewhere_and_changed_where_it_is_not(bench: Bench) -> None:
     text = document(4, "amber")
     bench.write("a.md", text)
@@ -119,6 +118,7 @@ def test_a_document_that_is_gone_from_disk_says_that_indexing_takes_it_out(bench
     answer = read(bench)
     assert (answer.freshness, answer.text) == (Freshness.DELETED, "")
     assert "index_documents" in answer.notes[0]
+    bench.run(confirm_deletions=True)
 
 
 def test_a_section_is_found_by_its_path_as_hits_show_it_also_where_a_heading_holds_the_joint(bench: Bench) -> None:

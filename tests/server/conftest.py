@@ -15,6 +15,7 @@ from markdown_rag.app import App
 from markdown_rag.server.tools import create_server
 from markdown_rag.settings import load_settings
 from markdown_rag.wiring import Parts
+from tests.doctor import folders_end_well, known_folders
 
 NOTES = {
     "guests.md": "---\ntags: [office]\naliases: [visitors]\n---\n# Guests\n\n## Wifi\n\n"
@@ -34,11 +35,16 @@ def vault(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def app(state_dir: Path, vault: Path) -> Iterator[App]:
+def app(state_dir: Path, vault: Path, request: pytest.FixtureRequest) -> Iterator[App]:
+    """The app, whose doctor is asked about every folder that it indexed when the test ends."""
     settings = load_settings({"MARKDOWN_RAG_CACHE_DIR": str(state_dir)})
     parts = Parts(settings)
-    yield App(parts, settings, vault)
-    parts.close()
+    made = App(parts, settings, vault)
+    yield made
+    try:
+        folders_end_well(request.node, made, known_folders(parts))
+    finally:
+        parts.close()
 
 
 def undescribed(answer: Any, schema: Mapping[str, Any], place: str = "") -> list[str]:

@@ -10,14 +10,19 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
 from markdown_rag import __version__
+from markdown_rag.app import App
 from markdown_rag.server.wire import without_lone_surrogates
+from markdown_rag.settings import load_settings
+from markdown_rag.wiring import Parts
 from tests.data.stub_embeddings import StubServer
+from tests.doctor import folders_end_well, known_folders, run
 from tests.waiting import bounded, eventually
 
 NOTES = 60
@@ -67,15 +72,22 @@ def initialized(state: Path, **environment: str) -> subprocess.Popen[str]:
 
 
 @pytest.fixture
-def held() -> Iterator[dict[str, str]]:
-    """The variables of a provider that never answers for the last of the notes."""
+def held(state_dir: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    """The variables of a provider that answers for the last of the notes only once the test has ended."""
     with StubServer(dim=16, hold_word=f"Sentence {NOTES - 1} ") as stub:
-        yield {
+        variables = {
             "EMBEDDING_PROVIDER": "openai-compatible",
             "EMBEDDING_BASE_URL": stub.url,
             "EMBEDDING_DIM": "16",
             "EMBEDDING_BATCH_SIZE": "8",
         }
+        yield variables
+        stub.control(hold_word="")
+        settings = load_settings({"MARKDOWN_RAG_CACHE_DIR": str(state_dir), **variables})
+        with closing(Parts(settings)) as parts:
+            app = App(parts, settings, tmp_path)
+            run(app, tmp_path / "vault")  # which the stopped server had stored nothing of yet
+            folders_end_well(request.node, app, known_folders(parts))
 
 
 def busy(server: subprocess.Popen[str], folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from markdown_rag.facade import Facade, IndexCall, Json
 from markdown_rag.service import control
 from markdown_rag.service.opening import open_facade
 from markdown_rag.settings import load_settings
+from markdown_rag.wiring import Parts
 from tests.data.stub_embeddings import StubServer
+from tests.doctor import folders_end_well, known_folders
 from tests.waiting import eventually
 
 BOUND = 60.0
@@ -124,24 +127,39 @@ def indexed(facade: Facade, folder: Path) -> Json:
     return finish(facade, facade.index(IndexCall(root=str(folder)))["job_id"])
 
 
+def indexed_folders(state: Path) -> list[Path]:
+    """As the services of a state directory know them."""
+    with closing(Parts(load_settings({"MARKDOWN_RAG_CACHE_DIR": str(state)}))) as parts:
+        return known_folders(parts)
+
+
 @pytest.fixture
 def environ(state_dir: Path) -> Environ:
     return environ_for(state_dir)
 
 
 @pytest.fixture
-def agent(environ: Environ, state_dir: Path, tmp_path: Path) -> Iterator[Opener]:
-    """Opens clients of one service; all of it ends with the test."""
+def agent(environ: Environ, state_dir: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Opener]:
+    """Opens clients of one service; all of it ends with the test.
+
+    Where something is indexed, one more client, with the variables of the last one, asks the doctor first.
+    """
     opened: list[Facade] = []
+    variables: list[Environ] = []
 
     def start(folder: Path = tmp_path, **more: str) -> Facade:
+        variables.append(more)
         opened.append(open_facade({**environ, **more}, folder))
         return opened[-1]
 
     yield start
-    for facade in opened:
-        facade.close()
-    end_services(state_dir)
+    try:
+        if folders := indexed_folders(state_dir):
+            folders_end_well(request.node, start(**variables[-1]), folders)
+    finally:
+        for facade in opened:
+            facade.close()
+        end_services(state_dir)
 
 
 @dataclass(frozen=True)

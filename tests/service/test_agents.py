@@ -19,12 +19,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/PID
 
 
 @pytest.fixture
-def server(environ: Environ, agent: Opener, vault: Path, state_dir: Path):
+def server(environ: Environ, agent: Opener, vault: Path):
     indexed(agent(), vault)
     started = StdioAgent(environ, vault)
     yield started
     started.close()
-    end_services(state_dir)
 
 
 def test_an_agent_loads_neither_store_nor_model_nor_sdk_whatever_it_is_asked(

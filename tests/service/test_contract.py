@@ -12,6 +12,7 @@ import pytest
 from markdown_rag.errors import FastRagError, InputError, JobError, NotFound, SettingsError, WorkspaceError
 from markdown_rag.facade import Facade, IndexCall, Json, ListCall, ReadCall, SearchCall
 from markdown_rag.service.opening import open_facade
+from tests.doctor import folders_end_well
 from tests.service.conftest import Environ, Opener, end_services, environ_for, finish, indexed, write_notes
 
 SERVICE = {"inside": "off", "service": "on"}
@@ -33,8 +34,11 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     keeper = open_facade(environ, home)
     indexed(keeper, write_notes(home / "vault"))
     yield Place(home, environ, keeper)
-    keeper.close()
-    end_services(home / "state")
+    try:
+        folders_end_well(request.node, keeper, [home / "vault"])
+    finally:
+        keeper.close()
+        end_services(home / "state")
 
 
 @pytest.fixture

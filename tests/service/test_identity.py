@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from markdown_rag.errors import StartError
+from markdown_rag.facade import IndexCall
 from markdown_rag.service.identity import (
     AGENT_VARIABLES,
     STARTER_VARIABLES,
@@ -156,6 +157,7 @@ def test_nobody_else_can_read_what_is_kept_whatever_the_users_mask_is(
         state = state_dir / "not" / "there" / "yet"
         facade = agent(vault, MARKDOWN_RAG_CACHE_DIR=str(state))
         indexed(facade, vault)
+        assert facade.audit(IndexCall(root=str(vault)))["ok"]
         facade.close()
         end_services(state)
         eventually(lambda: engines_of(state), lambda living: not living)  # they take files away with them

@@ -17,6 +17,7 @@ from markdown_rag.errors import StoreUnavailable
 from markdown_rag.facade import Facade, IndexCall, SearchCall
 from markdown_rag.service.opening import open_facade
 from markdown_rag.watching import Watch, common_folder, file_system
+from tests.doctor import folders_end_well
 from tests.service.conftest import (
     BOUND,
     Opener,
@@ -24,6 +25,7 @@ from tests.service.conftest import (
     environ_for,
     finish,
     indexed,
+    indexed_folders,
     only_service,
     services_of,
     write_notes,
@@ -197,10 +199,13 @@ def test_the_file_system_under_a_folder_is_found_whatever_it_is_called(path: str
 
 
 @pytest.fixture
-def inside(state_dir: Path, tmp_path: Path) -> Iterator[Facade]:
+def inside(state_dir: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Facade]:
     facade = open_facade(environ_for(state_dir, MARKDOWN_RAG_SERVICE="off"), tmp_path)
     yield facade
-    facade.close()
+    try:
+        folders_end_well(request.node, facade, indexed_folders(state_dir))
+    finally:
+        facade.close()
 
 
 def texts(facade: Facade, query: str, *, fresh: bool = False) -> str:
@@ -239,6 +244,7 @@ def test_an_answer_that_cannot_be_fresh_says_so(inside: Facade, tmp_path: Path) 
     note = inside.search(SearchCall("number", wait_for_fresh=True))["note"]
     assert "could not be indexed first" in note
     assert "confirm" in note
+    assert finish(inside, inside.index(IndexCall(root=str(vault), confirm_deletions=True))["job_id"])["result"]
 
 
 def paint_the_lobby(vault: Path) -> None:
@@ -279,7 +285,8 @@ def test_a_watched_workspace_stays_watched_when_the_service_is_killed_and_its_ag
     )
     other = agent(tmp_path)
     until_the_lobby_is_found(other)
-    assert other.status()["requested_by"] == f"watching {vault}"
+    status = finish(other, other.status()["job_id"])
+    assert status["requested_by"] == f"watching {vault}"
 
 
 @pytest.mark.slow

@@ -14,9 +14,8 @@ from markdown_rag.store.base import Model, Store
 from markdown_rag.store.launcher import connect_engine
 from markdown_rag.store.memory import MemoryStore
 from markdown_rag.store.opening import StoreSettings, open_store
+from tests.doctor import findings
 from tests.indexing.parts import DIMENSION, Bench
-
-from .judge import findings
 
 MODEL = Model("test", "hashing", DIMENSION)
 _numbers = itertools.count()

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from markdown_rag.clock import StopSignal
-from markdown_rag.indexing.audit import Finding, audit
+from tests.doctor import findings
 from tests.indexing.parts import Bench
 from tests.indexing.reference import ReferenceIndex, stored
-
-
-def findings(bench: Bench) -> list[Finding]:
-    """What the doctor says of a vault."""
-    return audit(bench.scope(), bench.chunking, bench.scanning, StopSignal(), store=bench.store, clock=bench.clock)
 
 
 def holds_the_disk(bench: Bench) -> None:

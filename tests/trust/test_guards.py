@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from markdown_rag.indexing.delta import GUARD_FILES
 from markdown_rag.markdown.chunking import ChunkPolicy
 from markdown_rag.settings import load_settings
 from markdown_rag.wiring import Parts
+from tests.doctor import folders_end_well, known_folders
 
 from .conftest import Machine
 from .judge import holds_the_disk, is_settled
@@ -63,11 +65,13 @@ def test_other_chunk_settings_chunk_every_file_again(machine: Machine) -> None:
 
 
 @pytest.fixture
-def app(state_dir: Path, tmp_path: Path) -> Iterator[App]:
+def app(state_dir: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
     settings = load_settings({"MARKDOWN_RAG_CACHE_DIR": str(state_dir)})
     parts = Parts(settings)
-    yield App(parts, settings, tmp_path)
-    parts.close()
+    made = App(parts, settings, tmp_path)
+    yield made
+    with closing(parts):
+        folders_end_well(request.node, made, known_folders(parts))
 
 
 def test_the_job_fails_with_the_list_and_goes_on_with_confirm_deletions(app: App, tmp_path: Path) -> None:

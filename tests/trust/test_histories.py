@@ -19,6 +19,7 @@ from markdown_rag.indexing.ignore import ScanPolicy
 from markdown_rag.markdown.chunking import ChunkPolicy
 from markdown_rag.store.base import Store, Where
 from markdown_rag.store.memory import MemoryStore
+from tests.doctor import findings
 from tests.indexing.parts import Bench
 from tests.indexing.reference import ReferenceIndex, stored
 
@@ -201,6 +202,8 @@ class Histories(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         for bench in getattr(self, "benches", ()):
+            bench.run()
+            assert findings(bench) == []
             bench.indexer.clear(bench.workspace.id)
             bench.close()
         if hasattr(self, "base"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +19,7 @@ from markdown_rag.facade import IndexCall
 from markdown_rag.server.tools import FastRagServer, create_server
 from markdown_rag.settings import load_settings
 from markdown_rag.wiring import Parts
+from tests.doctor import folders_end_well
 
 from .conftest import Machine
 from .judge import is_settled
@@ -79,13 +81,14 @@ def vault(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(state_dir: Path, vault: Path) -> Iterator[FastRagServer]:
+def server(state_dir: Path, vault: Path, request: pytest.FixtureRequest) -> Iterator[FastRagServer]:
     settings = load_settings({"MARKDOWN_RAG_CACHE_DIR": str(state_dir), "MARKDOWN_WORKSPACE": str(vault)})
     parts = Parts(settings)
     app = App(parts, settings, vault)
     app.status(app.index(IndexCall())["job_id"], 60.0)
     yield create_server(app)
-    parts.close()
+    with closing(parts):
+        folders_end_well(request.node, app, [vault])
 
 
 def attacks(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from markdown_rag.app import App
 from markdown_rag.facade import IndexCall, Json, SearchCall
 from markdown_rag.settings import load_settings
 from markdown_rag.wiring import Parts
+from tests.doctor import folders_end_well, known_folders
 
 Ask = Callable[..., App]
 ROOT = unicodedata.normalize("NFC", "Größe und Maß")
@@ -29,15 +31,19 @@ def vault(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def agent(state_dir: Path) -> Iterator[Ask]:
+def agent(state_dir: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Ask]:
     """agent(folder, **variables): an agent that was started in a folder; all share one set of parts."""
     parts = Parts(load_settings({"MARKDOWN_RAG_CACHE_DIR": str(state_dir)}))
 
+    latest = [parts.settings]
+
     def start(folder: Path, **variables: str) -> App:
-        return App(parts, load_settings({"MARKDOWN_RAG_CACHE_DIR": str(state_dir), **variables}), folder)
+        latest.append(load_settings({"MARKDOWN_RAG_CACHE_DIR": str(state_dir), **variables}))
+        return App(parts, latest[-1], folder)
 
     yield start
-    parts.close()
+    with closing(parts):
+        folders_end_well(request.node, App(parts, latest[-1], tmp_path), known_folders(parts))
 
 
 def indexed(app: App, **call: str) -> Json:
