@@ -23,7 +23,6 @@ UNJUDGED = {
     "app/test_closing.py": "closes parts that index nothing",
     "app/test_waiting.py": "its store is never there",
     "service/test_finding.py": "starts services that index nothing",
-    "trust/test_succession.py": "moves between models, of which the last one need not have an index",
 }
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,6 +12,7 @@ from markdown_rag.facade import IndexCall, Json, ReadCall, SearchCall
 from markdown_rag.settings import load_settings
 from markdown_rag.wiring import Parts
 from tests.data.stub_embeddings import StubServer
+from tests.doctor import folders_end_well, known_folders
 
 Start = Callable[..., App]
 NOTES = {f"{word}.md": f"# {word.title()}\n\nThe {word} is in the cupboard.\n" for word in ("amber", "birch", "cobalt")}
@@ -32,9 +33,13 @@ def vault(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def start(state_dir: Path, vault: Path, stub: StubServer) -> Iterator[Start]:
-    """start(model): a process with this model over one state directory; the one before it ends unless beside."""
+def start(request: pytest.FixtureRequest, state_dir: Path, vault: Path, stub: StubServer) -> Iterator[Start]:
+    """start(model): a process with this model over one state directory; the one before it ends unless beside.
+
+    The doctor of the last one is asked at the end: its model's index is whole, or holds nothing at all.
+    """
     running: list[Parts] = []
+    apps: list[App] = []
 
     def restart(model: str = "first", *, beside: bool = False, **more: str) -> App:
         while running and not beside:
@@ -50,11 +55,21 @@ def start(state_dir: Path, vault: Path, stub: StubServer) -> Iterator[Start]:
             }
         )
         running.append(Parts(settings))
-        return App(running[-1], settings, vault)
+        apps.append(App(running[-1], settings, vault))
+        return apps[-1]
 
-    yield restart
-    while running:
-        running.pop().close()
+    try:
+        yield restart
+        if vault in known_folders(running[-1]) and is_indexed(apps[-1], vault):
+            folders_end_well(request.node, apps[-1], [vault])
+    finally:
+        while running:
+            running.pop().close()
+
+
+def is_indexed(app: App, vault: Path) -> bool:
+    said = app.audit(IndexCall(root=str(vault)))
+    return bool(said["ok"] or said["findings"])
 
 
 def indexed(app: App, vault: Path, **call: str) -> Json:
@@ -108,6 +123,7 @@ def test_a_hit_of_the_old_index_can_be_read(start: Start, vault: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.ends_with("missing")
 def test_a_failed_first_run_of_a_new_model_leaves_the_old_answers(start: Start, vault: Path, stub: StubServer) -> None:
     indexed(start(), vault)
     app = start("second")
