@@ -65,7 +65,10 @@ class Names:
         known = self._cosines.get(name)
         if known is None:
             best = self._best
-            shared = math.fsum([best[word] if word in best else self._likeness(word) for word in name])
+            if self._triples.isdisjoint(_triples_of(name)):
+                shared = float(len(name & self._wanted))
+            else:
+                shared = math.fsum([best[word] if word in best else self._likeness(word) for word in name])
             known = min(1.0, shared / math.sqrt(len(self._wanted) * len(name))) if name else 0.0
             self._cosines[name] = known
         return known
@@ -93,6 +96,12 @@ def likeness(one: str, other: str) -> float:
 def _triples(word: str) -> frozenset[str]:
     framed = f"^{word}$"
     return frozenset(framed[at : at + 3] for at in range(len(framed) - 2))
+
+
+@lru_cache(maxsize=20_000)
+def _triples_of(name: Name) -> frozenset[str]:
+    """The triples of all words that may be like others."""
+    return frozenset().union(*(_triples(word) for word in name if len(word) >= _SHORTEST))
 
 
 @lru_cache(maxsize=10_000)

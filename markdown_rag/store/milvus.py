@@ -38,10 +38,13 @@ _CONNECT_S = 5.0  # the least that a connection to a server may take
 _TICK_S = 0.2  # how late a stop is seen
 _VERDICT_S = 1.0  # beyond its limit a connection is waited for, so that the library can say why it failed
 _IMPORTING = threading.Lock()
+_imported: list[Any] = []
 
 
 def library() -> Any:
     """pymilvus, imported once, quiet, and without reading a .env file or MILVUS_URI."""
+    if _imported:
+        return _imported[0]
     with _IMPORTING:
         os.environ["PYTHON_DOTENV_DISABLED"] = "1"
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # set before grpc loads
@@ -59,6 +62,7 @@ def library() -> Any:
         manager.get_instance = classmethod(lambda cls: cls())
         for name in ("pymilvus", "grpc"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        _imported.append(pymilvus)
         return pymilvus
 
 

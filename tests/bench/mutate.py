@@ -38,6 +38,7 @@ TESTS = {
     "store/base.py": ["tests/store/test_parts.py", "tests/store/test_filters.py"],
     "store/filters.py": ["tests/store/test_filters.py", "tests/store/test_contract.py"],
     "store/rows.py": ["tests/store/test_contract.py"],
+    "store/columns.py": ["tests/store/test_columns.py", "tests/store/test_contract.py"],
     "jobs/admission.py": ["tests/jobs/test_admission.py"],
     "search/ranking.py": ["tests/search"],
 }
