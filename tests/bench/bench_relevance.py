@@ -10,8 +10,9 @@ same search is asked without the rule.
 
 The shown score, over all hits of both kinds of questions: mean squared error against "is a right file" (1 or 0), and
 the area under the ROC curve. Half-right and excluded files count as neither. In brackets the same for the score before
-``falling``. Area over questions: of the first score of an answer (0 for "nothing relevant"), which is to be higher for
-a question with an answer.
+``falling``. Area over questions: of the best score of an answer (0 for "nothing relevant"; in brackets without the
+rule), which is to be higher for a question with an answer. Faint: how many have a best score under .05 without the
+rule, whatever the size of the set: where there are few chunks, that is what is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from serving import ENDED, machine, percentile
 from markdown_rag.app import App
 from markdown_rag.evaluation import Question, read_questions
 from markdown_rag.facade import IndexCall, Json, SearchCall
-from markdown_rag.search.answer import SearchRequest
+from markdown_rag.search.answer import SearchAnswer, SearchRequest
 from markdown_rag.search.relevance import dense_scale, relevance
 from markdown_rag.search.scoring import file_measures
 from markdown_rag.search.searcher import Searcher, SearchPolicy
@@ -41,11 +42,16 @@ from markdown_rag.wiring import Parts
 SOMETHING_ELSE = Path(__file__).parents[1] / "data" / "eval" / "something_else.txt"
 DEPTH = 10
 SHORT = 200  # bytes of a passage
+FAINT = 0.05  # relevance._FAINT
 
 
 @dataclass
 class Tally:
-    """What was seen. hits: (score, score before falling, right). first: (score, has an answer). sizes: of passages."""
+    """What was seen.
+
+    hits: score, score before falling, whether right. first: best score, the same without the rule, whether there is an
+    answer. sizes: first score and bytes of its passage, of questions about something else.
+    """
 
     else_asked: Counter[str] = field(default_factory=Counter)
     else_refused: Counter[str] = field(default_factory=Counter)
@@ -54,7 +60,7 @@ class Tally:
     refused: int = 0
     lost: int = 0
     hits: list[tuple[float, float, bool]] = field(default_factory=list)
-    first: list[tuple[float, bool]] = field(default_factory=list)
+    first: list[tuple[float, float, bool]] = field(default_factory=list)
     sizes: list[tuple[float, int]] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
@@ -116,9 +122,9 @@ class Set:
         """Of hits, below docs/."""
         return [Path(hit["path"]).relative_to(self.docs).as_posix() for hit in hits]
 
-    def files_without_rule(self, query: str, k: int) -> list[str]:
-        """Of the same search, with nothing refused."""
-        return [hit.path for hit in self._without_rule.search(SearchRequest(query, k)).hits]
+    def ask_without_rule(self, query: str, k: int = DEPTH) -> SearchAnswer:
+        """The same search with nothing refused."""
+        return self._without_rule.search(SearchRequest(query, k))
 
     def before_falling(self, hit: Json) -> float:
         """The score that its parts alone give."""
@@ -138,7 +144,7 @@ def measure(of: Set, elsewhere: Sequence[tuple[str, str]]) -> Tally:
         seen.else_asked[language] += 1
         seen.else_refused[language] += not hits
         seen.hits += [(hit["score"], of.before_falling(hit), False) for hit in hits]
-        seen.first.append((hits[0]["score"] if hits else 0.0, False))
+        seen.first.append((hits[0]["score"] if hits else 0.0, of.ask_without_rule(query).best_score, False))
         seen.sizes += [(hit["score"], hit["bytes"][1] - hit["bytes"][0]) for hit in hits[:1]]
     for question in of.questions:
         _own(of, question, seen)
@@ -150,7 +156,8 @@ def _own(of: Set, question: Question, seen: Tally) -> None:
     right = set(question.gold_files)
     neither = {*question.partial_files, *question.exclude_files} - right
     hits = of.ask(question.query, question.depth)
-    files = of.files(hits) if hits else of.files_without_rule(question.query, question.depth)
+    bare = of.ask_without_rule(question.query, question.depth)
+    files = of.files(hits) if hits else [hit.path for hit in bare.hits]
     among = bool(file_measures(files, right, (), question.exclude_files)[f"hit@{DEPTH}"])
     seen.asked += 1
     seen.found += among
@@ -161,7 +168,7 @@ def _own(of: Set, question: Question, seen: Tally) -> None:
         for hit, file in zip(hits, of.files(hits), strict=True)
         if file not in neither
     ]
-    seen.first.append((hits[0]["score"] if hits else 0.0, True))
+    seen.first.append((hits[0]["score"] if hits else 0.0, bare.best_score, True))
 
 
 def squared_error(pairs: Sequence[tuple[float, bool]]) -> float:
@@ -191,9 +198,11 @@ def show(name: str, seen: Tally) -> None:
     print(
         f"  shown score, {len(shown):,} hits of {len(seen.first)} questions: squared error {squared_error(shown):.3f} "
         f"(before falling {squared_error(before):.3f}), area {area(shown):.3f} ({area(before):.3f}); "
-        f"area over questions {area(seen.first):.3f}",
-        flush=True,
+        f"area over questions {area([(s, own) for s, _, own in seen.first]):.3f} "
+        f"({area([(b, own) for _, b, own in seen.first]):.3f})"
     )
+    faint = Counter(own for _, best, own in seen.first if best < FAINT)
+    print(f"  faint: {faint[True]} of {seen.asked} with an answer, {faint[False]} of {seen.else_asked.total()} others")
     for words, kept in (
         ("under", [s for s, size in seen.sizes if size < SHORT]),
         ("from", [s for s, size in seen.sizes if size >= SHORT]),
@@ -201,7 +210,8 @@ def show(name: str, seen: Tally) -> None:
         if kept:
             print(
                 f"  first score of the {len(kept)} not refused whose passage has {words} {SHORT} bytes: middle "
-                f"{percentile(kept, 0.5):.2f}, of ten one has more than {percentile(kept, 0.9):.2f}"
+                f"{percentile(kept, 0.5):.2f}, of ten one has more than {percentile(kept, 0.9):.2f}",
+                flush=True,
             )
 
 
