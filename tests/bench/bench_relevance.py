@@ -93,6 +93,7 @@ class Set:
         settings = load_settings({"PATH": os.environ["PATH"], **own})
         self.docs = (folder / "docs").resolve()
         self.questions = read_questions(folder / "queries.jsonl")
+        self.chunks = 0
         self._parts = Parts(settings)
         self._app = App(self._parts, settings, folder)
         job_id = self._app.index(IndexCall(root=str(self.docs)))["job_id"]
@@ -115,6 +116,7 @@ class Set:
         answer = self._app.search(SearchCall(query, k, workspace=str(self.docs), explain=True))
         if not answer["hits"] and not answer["note"].startswith("Nothing relevant"):
             raise SystemExit(f"No answer to {query!r}: {answer['note']}")
+        self.chunks = answer["chunks"]
         hits: Sequence[Json] = answer["hits"]
         return hits
 
@@ -231,7 +233,7 @@ def main() -> None:
                 seen = measure(of, elsewhere)
             finally:
                 of.close()
-        show(folder.resolve().name, seen)
+        show(f"{folder.resolve().name} ({of.chunks:,} chunks)", seen)
         together.add(seen)
     if len(options.sets) > 1:
         show("all", together)
