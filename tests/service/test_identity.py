@@ -128,6 +128,7 @@ def test_relative_paths_are_meant_from_where_the_agent_was_started(tmp_path: Pat
         "MARKDOWN_WORKSPACE": "notes",
         "MARKDOWN_RAG_CACHE_DIR": "/state",
         "EMBEDDING_MODEL": "model",
+        "RERANK_MODEL": "model",
         "MILVUS_ADDRESS": "index.db",
         "MILVUS_CA_FILE": "",
         "MILVUS_TARGET_CA_FILE": "certs/ca.pem",
@@ -136,6 +137,7 @@ def test_relative_paths_are_meant_from_where_the_agent_was_started(tmp_path: Pat
     assert located(given, tmp_path) == given | {
         "MARKDOWN_WORKSPACE": str(tmp_path / "notes"),
         "EMBEDDING_MODEL": str(tmp_path / "model"),
+        "RERANK_MODEL": str(tmp_path / "model"),
         "MILVUS_TARGET_CA_FILE": str(tmp_path / "certs/ca.pem"),
         "CLOUDSDK_CONFIG": str(tmp_path / "gcloud"),
     }
