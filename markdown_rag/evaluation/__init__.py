@@ -9,6 +9,7 @@ Questions: one JSON object a line with ``query`` and ``gold_files``, and where k
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -86,11 +87,13 @@ def evaluate_folder(app: Facade, folder: Path, show: Callable[[Json], None], *, 
     keep = keep or _is_indexed(app, docs)
     try:
         _index(app, docs, show)
-        rows = {mode: [_ask(app, docs, question, mode) for question in questions] for mode in MODES}
+        remarks: Counter[str] = Counter()
+        rows = {mode: [_ask(app, docs, question, mode, remarks) for question in questions] for mode in MODES}
     finally:
         if not keep and _is_indexed(app, docs):
             app.clear(str(docs), confirm=True)
-    return {**_scores(folder.resolve().name, questions, rows), "missing_files": _missing(docs, questions)}
+    scores = _scores(folder.resolve().name, questions, rows)
+    return {**scores, "missing_files": _missing(docs, questions), "remarks": dict(remarks.most_common())}
 
 
 def _is_indexed(app: Facade, docs: Path) -> bool:
@@ -116,12 +119,15 @@ def _index(app: Facade, docs: Path, show: Callable[[Json], None]) -> None:
         raise JobError(f"Indexing {docs} ended as {status['status']}: {status.get('error') or status.get('note')}.")
 
 
-def _ask(app: Facade, docs: Path, question: Question, mode: str) -> dict[str, float]:
-    """All measures of one question."""
+def _ask(app: Facade, docs: Path, question: Question, mode: str, remarks: Counter[str]) -> dict[str, float]:
+    """All measures of one question. remarks counts what answers say of themselves, such as that a model is down."""
 
     def ranked(k: int, *, every_passage: bool) -> Sequence[Json]:
         call = SearchCall(question.query, k, workspace=str(docs), explain=True, mode=mode, every_passage=every_passage)
-        hits: Sequence[Json] = app.search(call)["hits"]
+        answer = app.search(call)
+        if mode == MODES[0] and not every_passage:
+            remarks.update(str(answer[each]) for each in ("degraded", "note") if answer.get(each))
+        hits: Sequence[Json] = answer["hits"]
         return hits
 
     files = [_relative(hit, docs) for hit in ranked(question.depth, every_passage=False)]

@@ -8,6 +8,7 @@ from markdown_rag.facade import Json
 
 SHOWN = ("hit@1", "hit@5", "recall@10", "mrr@10", "ndcg@5", "ndcg@10", "passage_recall", "passage_iou")
 GROUPS = ("lang", "kind")
+_REMARKS = 5
 
 
 def shown(scores: Json) -> list[str]:
@@ -16,16 +17,24 @@ def shown(scores: Json) -> list[str]:
 
 
 def verdicts(scores: Json) -> list[str]:
-    """A sentence about each leg alone: whether the whole is below it; and what the questions want that is not there."""
+    """A sentence about each leg alone: whether the whole is below it.
+
+    Before it what the scores depend on: files that the questions want and are not there, remarks of the answers.
+    """
     missing = scores.get("missing_files", [])
     named = f"{', '.join(missing[:3])}{', …' if len(missing) > 3 else ''}"
     lost = [f"{len(missing)} of the files to be found are not in docs/, which counts as not found: {named}"]
-    return (lost if missing else []) + [
-        f"nDCG@10 against {other} alone: {paired['mean']:+.3f} ({paired['error']:.3f}), "
-        f"better {paired['better']}, worse {paired['worse']}: "
-        + ("BELOW it beyond chance" if paired["worse_beyond_chance"] else "not below it")
-        for other, paired in scores["against"].items()
-    ]
+    said = [f"{count} of {scores['questions']} answers: {text}" for text, count in scores.get("remarks", {}).items()]
+    return (
+        (lost if missing else [])
+        + said[:_REMARKS]
+        + [
+            f"nDCG@10 against {other} alone: {paired['mean']:+.3f} ({paired['error']:.3f}), "
+            f"better {paired['better']}, worse {paired['worse']}: "
+            + ("BELOW it beyond chance" if paired["worse_beyond_chance"] else "not below it")
+            for other, paired in scores["against"].items()
+        ]
+    )
 
 
 def rows(scores: Json) -> list[tuple[str, Json]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -16,6 +17,9 @@ from markdown_rag.evaluation import evaluate_folder, read_questions
 from markdown_rag.evaluation.page import page
 from markdown_rag.evaluation.table import table
 from markdown_rag.facade import ListCall
+from markdown_rag.settings import load_settings
+from markdown_rag.wiring import Parts
+from tests.doctor import folders_end_well
 
 SETS = Path(__file__).parents[1] / "data" / "eval"
 
@@ -102,3 +106,22 @@ def test_every_question_of_our_own_sets_names_files_that_exist(name: str) -> Non
     for question in read_questions(SETS / name / "queries.jsonl"):
         assert question.gold_files
         assert all((SETS / name / "docs" / file).is_file() for file in question.gold_files)
+
+
+def test_scores_of_answers_without_a_model_that_was_asked_for_say_so(
+    request: pytest.FixtureRequest, state_dir: Path, vault: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "tea.md").write_text("# Tea\n\nGreen tea is steeped at eighty degrees.\n", encoding="utf-8")
+    (tmp_path / "docs" / "ice.md").write_text("# Ice\n\nIce tea is green too.\n", encoding="utf-8")
+    question = {"query": "green tea", "gold_files": ["tea.md"]}
+    (tmp_path / "queries.jsonl").write_text(f"{json.dumps(question)}\n" * 2, encoding="utf-8")
+    settings = load_settings({"MARKDOWN_RAG_CACHE_DIR": str(state_dir), "RERANK_MODEL": str(tmp_path / "nowhere")})
+    with contextlib.closing(Parts(settings)) as parts:
+        app = App(parts, settings, vault)
+        scores = evaluate_folder(app, tmp_path, lambda _: None, keep=True)
+        folders_end_well(request.node, app, [tmp_path / "docs"])
+    ((remark, count),) = scores["remarks"].items()
+    assert count == 2
+    assert "Not reranked" in remark
+    assert f"2 of 2 answers: {remark}" in table(scores)
