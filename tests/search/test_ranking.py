@@ -21,6 +21,7 @@ from markdown_rag.store.base import Match
 Make = Callable[..., Match]
 POLICY = SearchPolicy()
 WITH_SECOND = replace(POLICY, second_chunk=0.1)
+NAMELESS = replace(POLICY, exact_name=0.0)
 
 
 def query(*tokens: str, words: int = 9, names: tuple[str, ...] = ()) -> Query:
@@ -85,6 +86,17 @@ def test_a_file_that_is_called_what_is_asked_for_comes_before_one_that_says_it_m
     for names in ((), ("CRDT",)):
         found = ranked(query("crdt", words=1, names=names), [often, later, named], words)
         assert [(item.match.path, item.match.ord) for item in found[:1]] == [("CRDT.md", 0)], "and its opening is cited"
+
+
+def test_a_name_is_worth_the_same_to_all_chunks_of_its_file_and_a_little_more_to_the_opening(
+    match: Make,
+) -> None:
+    chunks = [match(path="CRDT.md", ord=n, score=0.5, lexical="crdt", end_byte=900) for n in (0, 1)]
+    without = {c.candidate.match.ord: c.order for c in scored(query("crdt"), chunks, [], NAMELESS).chunks}
+    for chunk in scored(query("crdt"), chunks, []).chunks:
+        ord_ = chunk.candidate.match.ord
+        gain = POLICY.exact_name + (POLICY.opening_weight if ord_ == 0 else 0.0)
+        assert chunk.order - without[ord_] == pytest.approx(gain)
 
 
 def test_a_file_stands_by_its_best_chunk_and_where_that_counts_a_tenth_of_its_second(match: Make) -> None:
