@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from markdown_rag.errors import StoreError
 from markdown_rag.store import schema
 from markdown_rag.store.base import Match
 
@@ -31,7 +32,10 @@ class FoundColumns:
 
 
 def matches(found: FoundColumns, sign: float) -> list[Match]:
-    """The rows that the one query of a search found; sign turns the engine's distance into a score that grows."""
+    """The rows that the one query of a search found; sign turns the engine's distance into a score that grows.
+
+    Raises StoreError for columns of different lengths.
+    """
     results = found.results
     scores = [sign * score for score in results.scores]
     if not scores:
@@ -39,7 +43,7 @@ def matches(found: FoundColumns, sign: float) -> list[Match]:
     columns = {field.field_name: _values(field.scalars) for field in results.fields_data}
     columns |= {"id": results.ids.str_id.data, "score": scores}
     if len({len(columns[name]) for name in Match.__slots__}) > 1:
-        raise ValueError("The engine's answer has columns of different lengths.")
+        raise StoreError("The store's answer is broken: its columns differ in length.", "Ask again.")
     return list(map(Match, *(columns[name] for name in Match.__slots__)))
 
 

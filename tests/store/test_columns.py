@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from markdown_rag.errors import StoreLimitError
+from markdown_rag.errors import StoreError, StoreLimitError
 from markdown_rag.store import columns, schema
 from markdown_rag.store.base import Store
 from markdown_rag.store.collection import MilvusStore
@@ -96,6 +96,22 @@ def test_what_a_search_finds_is_read_as_the_library_reads_it(opened: MilvusStore
     expected = [to_match({**row["entity"], "id": row["id"]}, -row["distance"]) for row in rows]
     assert columns.matches(found, -1.0) == expected
     assert len(rows) == len(SHAPES)
+
+
+def test_an_answer_with_columns_of_different_lengths_is_refused() -> None:
+    library()
+    from pymilvus.grpc_gen import schema_pb2
+
+    fields = [
+        schema_pb2.FieldData(
+            field_name=name, type=21, scalars=schema_pb2.ScalarField(string_data=schema_pb2.StringArray(data=values))
+        )
+        for name, values in [(name, ["a", "b"]) for name in schema.MATCH_FIELDS if name != "path"] + [("path", ["a"])]
+    ]
+    ids = schema_pb2.IDs(str_id=schema_pb2.StringArray(data=["1", "2"]))
+    results = schema_pb2.SearchResultData(fields_data=fields, scores=[0.5, 0.25], ids=ids)
+    with pytest.raises(StoreError, match="columns"):
+        columns.matches(columns.FoundColumns(results), 1.0)
 
 
 def test_an_empty_answer_is_no_match(store: Store) -> None:
