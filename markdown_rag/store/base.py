@@ -128,7 +128,7 @@ EVERYTHING = Where()
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What the engine found: a stored row without its vector, and the engine's score (larger is better).
+    """What the engine found: of a stored row what an answer needs, and the engine's score (larger is better).
 
     score: dense = inner product with the stored vector; lexical = BM25, never negative.
     """
@@ -138,7 +138,6 @@ class Match:
     workspace: str
     path: str
     ord: int
-    chunk_count: int
     gen: int
     title: str
     heading_path: str
@@ -147,7 +146,6 @@ class Match:
     lexical: str
     tags: tuple[str, ...]
     aliases: tuple[str, ...]
-    properties: Mapping[str, Any]
     start_line: int
     end_line: int
     start_byte: int

@@ -8,7 +8,7 @@ compares them with the library's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,19 +52,7 @@ def _values(scalars: Any) -> Sequence[Any]:
     if kind is None:
         return ()
     data: Sequence[Any] = getattr(scalars, kind).data
-    read = _READ.get(kind)
-    return [read(value) for value in data] if read else data
-
-
-def _document(data: bytes) -> Mapping[str, Any]:
-    found = json.loads(data) if data != b"{}" else {}
-    return found if isinstance(found, dict) else {}
-
-
-_READ: dict[str, Callable[[Any], Any]] = {
-    "json_data": _document,
-    "array_data": lambda cell: tuple(cell.string_data.data),
-}
+    return [tuple(cell.string_data.data) for cell in data] if kind == "array_data" else data
 
 
 def write(client: Any, request: Any, seconds: float) -> None:

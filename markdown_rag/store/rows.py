@@ -118,7 +118,6 @@ def to_match(row: Mapping[str, Any], score: float) -> Match:
     values = {name: row[name] for name in schema.MATCH_FIELDS}
     values["tags"] = _texts(row["tags"])
     values["aliases"] = _texts(row["aliases"])
-    values["properties"] = _json(row["properties"])
     return Match(score=score, **values)
 
 

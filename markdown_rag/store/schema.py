@@ -76,7 +76,7 @@ CATALOG_FIELDS = (
 )  # fmt: skip
 RECORD_FIELDS = tuple(field.name for field in FIELDS if field.name not in {"id", "folder", "filename"})
 LINK_FIELDS = ("workspace", "path", "gen", "links")
-_NOT_MATCHED = {"folder", "filename", "policy", "links", "vector"}
+_NOT_MATCHED = {"folder", "filename", "chunk_count", "properties", "policy", "links", "vector"}
 MATCH_FIELDS = tuple(field.name for field in FIELDS if field.name not in _NOT_MATCHED)
 
 

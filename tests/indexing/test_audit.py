@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from markdown_rag.errors import GuardError
 from markdown_rag.indexing.audit import FindingKind, plan_repair
 from markdown_rag.markdown.chunking import ChunkPolicy
-from markdown_rag.store.base import Match, Record, record_id
+from markdown_rag.store.base import Match, Where, record_id
 from tests.doctor import findings
 
 from .conftest import NewBench
-from .parts import DIMENSION, Bench
+from .parts import Bench
 from .reference import ReferenceIndex, stored
 
 OLD = 10**18  # a generation of long ago
@@ -29,9 +28,9 @@ def row_ids(bench: Bench, path: str) -> list[str]:
 
 def rewrite(bench: Bench, match: Match, **changes: object) -> None:
     """Store a row with something else in it, under its own id unless the path or generation changes."""
-    values = {name: value for name, value in asdict(match).items() if name not in {"id", "score"}} | changes
-    policy = values.pop("policy", bench.chunking.fingerprint)
-    bench.store.insert([Record(**values, policy=policy, vector=np.ones(DIMENSION, dtype=np.float32))])
+    stored = bench.store.records(Where(workspaces=(match.workspace,), paths=(match.path,)))
+    (row,) = [row for row in stored if row.id == match.id]
+    bench.store.insert([replace(row, **changes)])
 
 
 def missing(bench: Bench) -> None:

@@ -25,7 +25,7 @@ def rows_of(data: bytes, policy: ChunkPolicy) -> list[Match]:
         return []
     return [
         Match(
-            "", 0.0, "w", "a.md", chunk.ord, len(document.chunks), 1, "", "", chunk.text, chunk.prefix, "", (), (), {},
+            "", 0.0, "w", "a.md", chunk.ord, 1, "", "", chunk.text, chunk.prefix, "", (), (),
             chunk.start_line, chunk.end_line, chunk.start_byte, chunk.end_byte, "", chunk.text_hash,
         )
         for chunk in document.chunks

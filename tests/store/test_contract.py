@@ -21,8 +21,8 @@ def ids(found) -> set[str]:
 
 TREE = ["top.md", "docs/a.md", "docs/deep/b.md", "docs.md", "docs0/c.md", "docs-old/d.md", "do_s/e.md", "doXs/f.md"]
 FIELDS = (
-    "id", "workspace", "path", "ord", "chunk_count", "gen", "title", "heading_path", "text", "prefix", "lexical",
-    "tags", "aliases", "properties", "start_line", "end_line", "start_byte", "end_byte", "file_hash", "text_hash",
+    "id", "workspace", "path", "ord", "gen", "title", "heading_path", "text", "prefix", "lexical",
+    "tags", "aliases", "start_line", "end_line", "start_byte", "end_byte", "file_hash", "text_hash",
 )  # fmt: skip
 
 
@@ -73,6 +73,8 @@ def test_a_record_comes_back_as_it_was_stored(store: Store):
     for name in FIELDS:
         assert getattr(found, name) == getattr(given, name), name
     assert found.score == 0.0
+    (whole,) = store.records(Where())
+    assert (whole.chunk_count, whole.properties) == (given.chunk_count, given.properties)
     ((key, text_hash, stored),) = store.vectors(Where())
     assert key == RowKey(given.id, given.workspace, given.path, given.gen, given.ord)
     assert text_hash == given.text_hash
@@ -310,7 +312,8 @@ def test_what_only_describes_is_cut_at_a_character_instead_of_refused(store: Sto
     assert found.title == "é" * 4096
     assert found.heading_path == "語" * 5461
     assert found.tags == given.tags[:1024]
-    assert found.properties == {"nan": "nan", "short": "kept"}
+    (entry,) = store.catalog()
+    assert entry.properties == {"nan": "nan", "short": "kept"}
 
 
 def test_two_clients_of_one_collection_see_each_others_writes_at_once(open_another: Opener):
