@@ -25,6 +25,7 @@ _CONTAINERS = {
 }
 _LEAVES = {"Paragraph": "paragraph", "HtmlBlock": "html", "Heading": "heading", "TableHead": "head", "TableRow": "row"}
 _ATTRIBUTES = re.compile(r" ?\{:? ?[#.][^{}]*\}$")
+_MARKED = re.compile(r"^ {0,3}(?:[#=]|-+\s*$)", re.MULTILINE)  # without such a line there is no heading
 _TAG = re.compile(r"(?<!\S)#([\w/-]*[^\W\d][\w/-]*)")
 MAX_TAGS = 200
 _MAX_TAG = 100  # characters
@@ -223,7 +224,7 @@ def heading_at(heading_path: tuple[str, ...], text: str, offset: int) -> tuple[s
 def headings_before(text: str, offset: int) -> tuple[str, ...]:
     """The headings in a text that a character stands under, outermost first."""
     inside: list[Heading] = []
-    for heading in parse_outline(text).headings:
+    for heading in parse_outline(text).headings if _MARKED.search(text) else ():
         if heading.start > offset:
             break
         if heading.text:

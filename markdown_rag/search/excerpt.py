@@ -54,7 +54,8 @@ def excerpt(text: str, start_line: int, weights: Mapping[str, float], budget: in
     """
     offsets = range(len(text) + 1) if text.isascii() else list(accumulate(map(_width, text), initial=0))
     room = max(MIN_BUDGET, budget)
-    units = _body(text, [_Unit(a, b, _held(text[a:b], weights)) for a, b in _spans(text, offsets, room // 2)])
+    wanted = frozenset(weights)
+    units = _body(text, [_Unit(a, b, _held(text[a:b], wanted)) for a, b in _spans(text, offsets, room // 2)])
     if not units:
         return Excerpt(text[:0], start_line, start_line, before=False, after=False)
     first, last = _tightest(units, offsets, weights, room)
@@ -75,10 +76,10 @@ def excerpt(text: str, start_line: int, weights: Mapping[str, float], budget: in
     )
 
 
-def _held(piece: str, weights: Mapping[str, float]) -> frozenset[str]:
-    if not weights or _SILENT.fullmatch(piece):
+def _held(piece: str, wanted: frozenset[str]) -> frozenset[str]:
+    if not wanted or _SILENT.fullmatch(piece):
         return frozenset()
-    return frozenset(weights).intersection(analyze(piece))
+    return wanted.intersection(analyze(piece))
 
 
 def _width(char: str) -> int:

@@ -48,7 +48,8 @@ class Names:
         return known
 
     def _overlap(self, title: str, path: str, aliases: tuple[str, ...]) -> float:
-        if not self._wanted:
+        words = _words(title, path, aliases)
+        if self._wanted.isdisjoint(words) and self._triples.isdisjoint(_triples_of(words)):
             return 0.0
         best = max((self._cosine(name) for name in _names(title, path, aliases)), default=0.0)
         if self._policy.folder_names:
@@ -110,6 +111,12 @@ def _names(title: str, path: str, aliases: tuple[str, ...]) -> frozenset[Name]:
     return frozenset(
         name for called in (title, PurePosixPath(path).stem, *aliases) if (name := frozenset(analyze(called)))
     )
+
+
+@lru_cache(maxsize=10_000)
+def _words(title: str, path: str, aliases: tuple[str, ...]) -> Name:
+    """The words of all that a file is called, with its folder."""
+    return frozenset().union(*_names(title, path, aliases), *_place(path))
 
 
 @lru_cache(maxsize=10_000)

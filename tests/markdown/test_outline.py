@@ -1,8 +1,10 @@
 """Headings and blocks are those of CommonMark, with exact positions."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from markdown_rag.markdown.outline import heading_at, joined_path, parse_outline
+from markdown_rag.markdown.outline import Heading, heading_at, headings_before, joined_path, parse_outline
 
 
 def headings(text: str) -> list[tuple[int, str]]:
@@ -96,3 +98,13 @@ def test_a_merged_chunk_knows_the_heading_of_each_place(
 )
 def test_a_heading_that_holds_the_joint_is_not_doubled(stored: str, inside: tuple[str, ...], expected: str) -> None:
     assert joined_path(stored, inside, " › ") == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.text("a#=- \n\t>*`|:1.x\u00a0\x0c", max_size=40), offset=st.integers(0, 40))
+def test_a_place_stands_under_the_headings_that_the_outline_has_above_it(text: str, offset: int) -> None:
+    expected: list[Heading] = []
+    for heading in parse_outline(text).headings:
+        if heading.start <= offset and heading.text:
+            expected = [*(each for each in expected if each.level < heading.level), heading]
+    assert headings_before(text, offset) == tuple(heading.text for heading in expected)
