@@ -41,6 +41,15 @@ class Snapshot:
     edge_lists: tuple[str, ...] = ()
     _totals: dict[Where, tuple[int, int]] = field(default_factory=dict, compare=False)
 
+    def of(self, workspaces: tuple[str, ...]) -> Snapshot:
+        """What it says of these workspaces."""
+        return _snapshot(
+            {key: entry for key, entry in self.files.items() if key[0] in workspaces},
+            self.change_count,
+            self.taken,
+            self.seconds,
+        )
+
     def select(self, where: Where) -> list[FileEntry]:
         """The files that a Where means."""
         meant = matcher(where)
@@ -68,8 +77,18 @@ class Snapshot:
         return known
 
 
+def _snapshot(files: Mapping[FileKey, FileEntry], change_count: int | None, taken: float, seconds: float) -> Snapshot:
+    gens = {key: entry.gen for key, entry in files.items()}
+    lists = tuple(sorted({path for _, path in files if is_edge_list(path)}))
+    return Snapshot(files, change_count, taken, seconds, gens, lists)
+
+
 class Catalog:
-    """The catalog of one store. Thread-safe."""
+    """The catalog of one store. Thread-safe.
+
+    One read of all workspaces serves every part of them. Who finds a snapshot that is old while somebody reads a new
+    one does not wait for it.
+    """
 
     def __init__(self, store: Store, clock: Clock, max_age_s: float = MAX_AGE_S) -> None:
         self._store = store
@@ -85,7 +104,7 @@ class Catalog:
         if count is None:
             return None
         known = self._known(workspaces)
-        if known is None or (known.change_count != count and self._is_old(known)):
+        if known is None or (known.change_count != count and self._is_old(known) and not self._loading.taken):
             known = self._load(workspaces)
         return known if known.change_count == count else None
 
@@ -94,7 +113,7 @@ class Catalog:
         known = self._known(workspaces)
         if known is None:
             return self._load(workspaces)
-        if not self._is_old(known):
+        if not self._is_old(known) or self._loading.taken:
             return known
         count = self._store.change_count()
         return known if count is not None and count == known.change_count else self._load(workspaces)
@@ -127,7 +146,17 @@ class Catalog:
 
     def _known(self, workspaces: tuple[str, ...]) -> Snapshot | None:
         with self._lock:
-            return self._snapshots.get(workspaces)
+            known, whole = self._snapshots.get(workspaces), self._snapshots.get(())
+            if workspaces and whole is not None and (known is None or known.taken < whole.taken):
+                known = whole.of(workspaces)
+                self._keep(workspaces, known)
+            return known
+
+    def _keep(self, workspaces: tuple[str, ...], snapshot: Snapshot) -> None:
+        """Remember it; the caller holds the lock."""
+        while len(self._snapshots) >= _KEPT:
+            self._snapshots.pop(next(iter(self._snapshots)))
+        self._snapshots[workspaces] = snapshot
 
     def _is_old(self, snapshot: Snapshot) -> bool:
         return self._clock.monotonic() - snapshot.taken > max(self._max_age_s, _LOAD_SHARE * snapshot.seconds)
@@ -142,11 +171,7 @@ class Catalog:
             started = self._clock.monotonic()
             count = self._store.change_count()
             files = generations.newest(self._store.catalog(Where(workspaces=workspaces)))
-            gens = {key: entry.gen for key, entry in files.items()}
-            lists = tuple(sorted({path for _, path in files if is_edge_list(path)}))
-            snapshot = Snapshot(files, count, started, self._clock.monotonic() - started, gens, lists)
+            snapshot = _snapshot(files, count, started, self._clock.monotonic() - started)
             with self._lock:
-                while len(self._snapshots) >= _KEPT:
-                    self._snapshots.pop(next(iter(self._snapshots)))
-                self._snapshots[workspaces] = snapshot
+                self._keep(workspaces, snapshot)
             return snapshot

@@ -8,7 +8,7 @@ compares them with the library's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,52 @@ def _values(scalars: Any) -> Sequence[Any]:
         return ()
     data: Sequence[Any] = getattr(scalars, kind).data
     return [tuple(cell.string_data.data) for cell in data] if kind == "array_data" else data
+
+
+def row_reader(usual: Callable[[Any, list[dict[str, Any]]], bool]) -> Callable[[Any, list[dict[str, Any]]], bool]:
+    """The library's putting of a column into rows, without a look at the type of every value (30 us a row; here 5).
+
+    usual: the library's own, for vectors, columns in which a value is missing, and arrays of what is no text. As with
+    that, the result is whether values are left to be read when a row is asked for.
+    """
+
+    def read(column: Any, rows: list[dict[str, Any]]) -> bool:
+        values = () if len(column.valid_data) else _texts_and_numbers(column.scalars)
+        if len(values) != len(rows):
+            return usual(column, rows)
+        name = column.field_name
+        for row, value in zip(rows, values, strict=True):
+            row[name] = value
+        return False
+
+    read.usual = usual  # type: ignore[attr-defined]
+    return read
+
+
+def _texts_and_numbers(scalars: Any) -> Sequence[Any]:
+    """The values of a column, () for kinds that we do not use."""
+    kind = scalars.WhichOneof("data")
+    if kind in _PLAIN.values():
+        plain: Sequence[Any] = getattr(scalars, kind).data
+        return plain
+    if kind == "json_data":
+        return [json.loads(value) for value in scalars.json_data.data]
+    if kind == "array_data" and all(cell.WhichOneof("data") in _TEXTS for cell in scalars.array_data.data):
+        return [list(cell.string_data.data) for cell in scalars.array_data.data]
+    return ()
+
+
+_TEXTS = frozenset({"string_data", None})
+
+
+def row_list(usual: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The library's list of rows: of its plain kind where nothing is left to be read."""
+
+    def made(left: Sequence[Any], rows: Sequence[Any], *, extra: Any = None, **options: Any) -> Any:
+        return usual(left, rows, extra=extra, **options) if left else plain(rows, extra=extra)
+
+    made.usual = usual  # type: ignore[attr-defined]
+    return made
 
 
 def write(client: Any, request: Any, seconds: float) -> None:

@@ -34,6 +34,11 @@ class Turns:
             if error is not None:
                 raise error
 
+    @property
+    def taken(self) -> bool:
+        """Whether it is somebody's turn."""
+        return self._holder is not None
+
     def _before(self) -> Future[StoreUnavailable | None] | None:
         """Whose turn it is; None where it is the caller's from now on."""
         with self._guard:

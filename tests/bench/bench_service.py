@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from markdown_rag.service.opening import open_facade
 from markdown_rag.settings import load_settings
 
 DIMENSION = 512  # of the local model
+LEAST = 100  # questions while files are written again
 AGENT = "from markdown_rag.server.guard import main; main()"
 QUERIES = (
     "copper lantern in the harbour",
@@ -135,13 +137,19 @@ def while_indexing(service: Facade, vault: Path, state: Path, files: int) -> dic
     figures: dict[str, Any] = {"n": files}
     for kind, ask_once in (("search", search), ("raw", pair)):
         figures[f"8_agents_{kind}_idle_ms"] = ms(storm(ask_once, 10.0))
-        job_id = service.index(IndexCall(root=str(vault), force=True))["job_id"]
-        figures[f"8_agents_{kind}_indexing_ms"] = ms(
-            storm(ask_once, 60.0, lambda job_id=job_id: service.status(job_id)["status"] == "running")
-        )
-        finish(service, job_id)
+        times: list[float] = []
+        while len(times) < LEAST:  # one run is over after a few questions
+            job_id = service.index(IndexCall(root=str(vault), force=True))["job_id"]
+            going = partial(is_running, service, job_id)
+            times += storm(ask_once, 60.0, going)
+            finish(service, job_id)
+        figures[f"8_agents_{kind}_indexing_ms"] = ms(times)
     raw.close()
     return figures
+
+
+def is_running(service: Facade, job_id: str) -> bool:
+    return bool(service.status(job_id)["status"] == "running")
 
 
 def storm(ask_once: Callable[[int], None], seconds: float, going: Callable[[], bool] = lambda: True) -> list[float]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from markdown_rag.search.catalog import MAX_AGE_S, Catalog
 from markdown_rag.store.base import EVERYTHING, Capabilities, FileEntry, Model, RowKey, Where
 from markdown_rag.store.memory import MemoryStore
+from tests.waiting import SECONDS
 
 
 class CountingStore(MemoryStore):
@@ -134,3 +137,42 @@ def test_many_sets_of_workspaces_do_not_pile_up() -> None:
     for n in range(100):
         catalog.snapshot((str(n),))
     assert len(catalog._snapshots) <= 16
+
+
+def test_one_read_of_everything_serves_each_part_of_it(shelf) -> None:
+    shelf.add("a.md", "alpha", workspace="v")
+    shelf.add("b.md", "beta", workspace="w")
+    whole = shelf.catalog.snapshot()
+    for workspaces in (("v",), ("w",), ("v", "w")):
+        part = shelf.catalog.snapshot(workspaces)
+        assert set(part.files) == {key for key in whole.files if key[0] in workspaces}
+        assert shelf.catalog.current(workspaces) is part
+    shelf.add("c.md", "gamma", workspace="v")
+    shelf.catalog.forget()
+    assert len(shelf.catalog.snapshot(("v",)).files) == 2, "also after it was read for itself"
+    assert shelf.store.reads == {"whole": 2}
+
+
+def test_nobody_waits_while_somebody_reads_an_old_catalog_anew(libraries) -> None:
+    class Held(CountingStore):
+        reading, go_on = threading.Event(), threading.Event()
+
+        def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
+            if self.reads["whole"]:
+                self.reading.set()
+                assert self.go_on.wait(SECONDS)
+            return super().catalog(where)
+
+    shelf = libraries(store=Held())
+    shelf.add("a.md", "alpha")
+    old = shelf.catalog.snapshot()
+    shelf.add("b.md", "beta")
+    shelf.clock.advance(MAX_AGE_S + 1)
+    with ThreadPoolExecutor(1) as pool:
+        anew = pool.submit(shelf.catalog.snapshot)
+        assert shelf.store.reading.wait(SECONDS)
+        assert shelf.catalog.snapshot() is old
+        assert shelf.catalog.current() is None, "what is not proven is asked for by name"
+        shelf.store.go_on.set()
+        assert len(anew.result().files) == 2
+    assert len(shelf.catalog.snapshot().files) == 2

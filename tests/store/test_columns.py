@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -153,6 +154,52 @@ def test_a_column_of_the_engine_s_answer_is_the_one_the_library_builds(kind: str
         field_builder(usual)("name", field, column).SerializeToString()
         == usual("name", field, column).SerializeToString()
     )
+
+
+def columns_of(kind: str) -> Any:
+    """A column of two rows as an engine sends it; "missing": one of the values is none."""
+    from pymilvus.grpc_gen import schema_pb2
+
+    column = schema_pb2.FieldData(field_name="name")
+    slots: dict[str, tuple[int, str, list[object]]] = {
+        "text": (21, "string_data", ["a", "日本 \x00"]),
+        "missing": (21, "string_data", ["a", ""]),
+        "int32": (4, "int_data", [0, -1]),
+        "int64": (5, "long_data", [2**63 - 1, 0]),
+        "bool": (1, "bool_data", [True, False]),
+        "json": (23, "json_data", [b'{"a": [1, null, 1.5]}', b"{}"]),
+    }
+    if kind in slots:
+        column.type, slot, values = slots[kind]
+        getattr(column.scalars, slot).data.extend(values)
+        column.valid_data.extend([True, False] if kind == "missing" else [])
+    elif kind == "vector":
+        column.type, column.vectors.dim = 101, 2
+        column.vectors.float_vector.data.extend([0.5, 1.0, 1.5, 2.0])
+    else:
+        column.type = 22
+        column.scalars.array_data.element_type = 21 if kind == "texts" else 5
+        for values in (["a", "b"], []) if kind == "texts" else ([1], [2, 3]):
+            cell = column.scalars.array_data.data.add()
+            getattr(cell, "string_data" if kind == "texts" else "long_data").data.extend(values)
+    return column
+
+
+@pytest.mark.parametrize("kind", ["text", "missing", "int32", "int64", "bool", "json", "texts", "numbers", "vector"])
+def test_rows_of_an_answer_are_those_that_the_library_makes(kind: str) -> None:
+    library()
+    from pymilvus.client import entity_helper, grpc_handler
+
+    ours: list[list[dict[str, object]]] = []
+    for read, made in (
+        (entity_helper.extract_row_data_from_fields_data_v2, grpc_handler.HybridExtraList),
+        (entity_helper.extract_row_data_from_fields_data_v2.usual, grpc_handler.HybridExtraList.usual),
+    ):
+        column, rows = columns_of(kind), [{"id": "1"}, {"id": "2"}]
+        left = [column] if read(column, rows) else []
+        ours.append([dict(row) for row in made(left, rows, extra={"cost": 0}, dynamic_fields=None)])
+    assert ours[0] == ours[1]
+    assert len(ours[0]) == 2
 
 
 def test_vectors_reach_the_engine_as_the_library_reads_them_and_odd_ones_are_left_to_it() -> None:
