@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 from markdown_rag.clock import current_stop
 from markdown_rag.errors import StoreAuthError, StoreUnavailable
 from markdown_rag.processes.starting import START_SECONDS
+from markdown_rag.store import columns
 from markdown_rag.store.base import Capabilities
 from markdown_rag.store.capabilities import capabilities_of
-from markdown_rag.store.columns import FoundColumns, row_list, row_reader
 from markdown_rag.store.failures import Failure, Kind, Symptoms, diagnose, illegal_address, speaks_tls
 from markdown_rag.store.launcher import EngineConnection, connect_engine
 from markdown_rag.store.sockets import checked_ca_file, wants_tls
@@ -58,11 +58,7 @@ def library() -> Any:
             os.environ.update({name: value for name, value in kept.items() if value is not None})
         # Looks at every character of every text (0.1 ms a row), never at its length: rows.py does, in bytes.
         entity_helper.CHECK_STR_ARRAY = False
-        grpc_handler.SearchResult = FoundColumns
-        entity_helper.extract_row_data_from_fields_data_v2 = row_reader(
-            entity_helper.extract_row_data_from_fields_data_v2
-        )
-        grpc_handler.HybridExtraList = row_list(grpc_handler.HybridExtraList, types.ExtraList)
+        columns.put_into(grpc_handler, entity_helper, types.ExtraList)
         # The only one connects, and closes, all clients of a process one after another: a silent server stops them all.
         manager = connection_manager.ConnectionManager
         manager.get_instance = classmethod(lambda cls: cls())
