@@ -153,8 +153,8 @@ def _message(error: openai.APIStatusError) -> str:
 
 
 def _rows(response: Any) -> Matrix:
-    """Vectors in the order of their index."""
-    entries = sorted(response["data"], key=lambda entry: int(entry["index"]))
+    """Vectors in the order of their index. Gemini leaves out a 0, others all of them: those are in order."""
+    entries = sorted(response["data"], key=lambda entry: int(entry.get("index") or 0))
     return as_matrix([_vector(entry["embedding"]) for entry in entries])
 
 

@@ -42,13 +42,10 @@ class Snapshot:
     _totals: dict[Where, tuple[int, int]] = field(default_factory=dict, compare=False)
 
     def of(self, workspaces: tuple[str, ...]) -> Snapshot:
-        """What it says of these workspaces."""
-        return _snapshot(
-            {key: entry for key, entry in self.files.items() if key[0] in workspaces},
-            self.change_count,
-            self.taken,
-            self.seconds,
-        )
+        """What it says of these workspaces. seconds: their share, which is what reading them alone would cost."""
+        files = {key: entry for key, entry in self.files.items() if key[0] in workspaces}
+        share = len(files) / len(self.files) if self.files else 1.0
+        return _snapshot(files, self.change_count, self.taken, share * self.seconds)
 
     def select(self, where: Where) -> list[FileEntry]:
         """The files that a Where means."""
@@ -87,7 +84,7 @@ class Catalog:
     """The catalog of one store. Thread-safe.
 
     One read of all workspaces serves every part of them. Who finds a snapshot that is old while somebody reads a new
-    one does not wait for it.
+    one does not wait for it, unless it is more than twice as old as it may be: nobody may have asked for hours.
     """
 
     def __init__(self, store: Store, clock: Clock, max_age_s: float = MAX_AGE_S) -> None:
@@ -95,6 +92,7 @@ class Catalog:
         self._clock = clock
         self._max_age_s = max_age_s
         self._snapshots: dict[tuple[str, ...], Snapshot] = {}
+        self._forgotten = 0  # times
         self._lock = threading.Lock()
         self._loading = Turns()
 
@@ -113,7 +111,7 @@ class Catalog:
         known = self._known(workspaces)
         if known is None:
             return self._load(workspaces)
-        if not self._is_old(known) or self._loading.taken:
+        if not self._is_old(known) or (self._loading.taken and not self._is_old(known, times=2)):
             return known
         count = self._store.change_count()
         return known if count is not None and count == known.change_count else self._load(workspaces)
@@ -124,7 +122,8 @@ class Catalog:
         known = self._known(workspaces)
         if known is not None and count is not None and known.change_count == count:
             return known
-        self.forget()
+        with self._lock:
+            self._snapshots.clear()
         return self._load(workspaces)
 
     def newest(self, keys: Iterable[FileKey]) -> dict[FileKey, int]:
@@ -143,6 +142,7 @@ class Catalog:
         """Drop what is kept: to be called after a write of ours."""
         with self._lock:
             self._snapshots.clear()
+            self._forgotten += 1
 
     def _known(self, workspaces: tuple[str, ...]) -> Snapshot | None:
         with self._lock:
@@ -158,8 +158,9 @@ class Catalog:
             self._snapshots.pop(next(iter(self._snapshots)))
         self._snapshots[workspaces] = snapshot
 
-    def _is_old(self, snapshot: Snapshot) -> bool:
-        return self._clock.monotonic() - snapshot.taken > max(self._max_age_s, _LOAD_SHARE * snapshot.seconds)
+    def _is_old(self, snapshot: Snapshot, times: int = 1) -> bool:
+        limit = max(self._max_age_s, _LOAD_SHARE * snapshot.seconds)
+        return self._clock.monotonic() - snapshot.taken > times * limit
 
     def _load(self, workspaces: tuple[str, ...]) -> Snapshot:
         asked = self._clock.monotonic()
@@ -168,10 +169,11 @@ class Catalog:
             if known is not None and known.taken >= asked and known.change_count is not None:
                 return known  # somebody else read it while this call waited for its turn
             self._store.capabilities()  # connects: an engine that starts counts as a change
-            started = self._clock.monotonic()
+            started, forgotten = self._clock.monotonic(), self._forgotten
             count = self._store.change_count()
             files = generations.newest(self._store.catalog(Where(workspaces=workspaces)))
             snapshot = _snapshot(files, count, started, self._clock.monotonic() - started)
             with self._lock:
-                self._keep(workspaces, snapshot)
+                if self._forgotten == forgotten:  # else it may be of before a write that others know to be done
+                    self._keep(workspaces, snapshot)
             return snapshot

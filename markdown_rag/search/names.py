@@ -99,7 +99,7 @@ def _triples(word: str) -> frozenset[str]:
     return frozenset(framed[at : at + 3] for at in range(len(framed) - 2))
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=2_000)  # 6 KB each, so no more than a few searches look at
 def _triples_of(name: Name) -> frozenset[str]:
     """The triples of all words that may be like others."""
     return frozenset().union(*(_triples(word) for word in name if len(word) >= _SHORTEST))

@@ -20,6 +20,16 @@ from markdown_rag.store.base import Match
 Row = Mapping[str, Any]
 
 
+def put_into(grpc_handler: Any, entity_helper: Any, plain_list: Callable[..., Any]) -> None:
+    """Put what is here where these modules of the library look its own up."""
+    grpc_handler.SearchResult = FoundColumns
+    entity_helper.extract_row_data_from_fields_data_v2 = row_reader(entity_helper.extract_row_data_from_fields_data_v2)
+    grpc_handler.HybridExtraList = row_list(grpc_handler.HybridExtraList, plain_list)
+    calls = grpc_handler.GrpcHandler
+    for name in ("_prepare_row_insert_request", "_prepare_row_upsert_request"):
+        setattr(calls, name, request_maker(getattr(calls, name)))
+
+
 class FoundColumns:
     """What a search found, as it came: in the place of the library's SearchResult, which takes it apart row by row."""
 
@@ -34,7 +44,7 @@ class FoundColumns:
 def matches(found: FoundColumns, sign: float) -> list[Match]:
     """The rows that the one query of a search found; sign turns the engine's distance into a score that grows.
 
-    Raises StoreError for columns of different lengths.
+    Raises StoreError for columns of different lengths, and for one that is missing.
     """
     results = found.results
     scores = [sign * score for score in results.scores]
@@ -42,7 +52,7 @@ def matches(found: FoundColumns, sign: float) -> list[Match]:
         return []
     columns = {field.field_name: _values(field.scalars) for field in results.fields_data}
     columns |= {"id": results.ids.str_id.data, "score": scores}
-    if len({len(columns[name]) for name in Match.__slots__}) > 1:
+    if len({len(columns.get(name, ())) for name in Match.__slots__}) > 1:
         raise StoreError("The store's answer is broken: its columns differ in length.", "Ask again.")
     return list(map(Match, *(columns[name] for name in Match.__slots__)))
 
@@ -101,16 +111,24 @@ def row_list(usual: Callable[..., Any], plain: Callable[..., Any]) -> Callable[.
     return made
 
 
+def request_maker(usual: Callable[..., Any]) -> Callable[..., Any]:
+    """The library's making of a request from rows, which takes one that insertion() made as it is."""
+
+    def made(handler: Any, name: str, rows: Any, *arguments: Any, **options: Any) -> Any:
+        return usual(handler, name, rows, *arguments, **options) if isinstance(rows, list) else rows
+
+    return made
+
+
 def write(client: Any, request: Any, seconds: float) -> None:
-    """Send a request that insertion() made."""
-    connection, how = client._get_connection(), {"context": client._generate_call_context(), "timeout": seconds}  # noqa: SLF001
-    if type(request).__name__ == "UpsertRequest":
-        connection.upsert(request.collection_name, [], upsert_param=request, schema=_ASKS_NOTHING, **how)
-    else:
-        connection.batch_insert(request.collection_name, [], insert_param=request, schema=_ASKS_NOTHING, **how)
+    """Send a request that insertion() made.
 
-
-_ASKS_NOTHING = {"fields": ()}  # the library would ask for the schema of a request that is whole
+    By the calls for rows: those for columns need a thread a call, and where the system has none left for it, no later
+    one ever ends, nor does closing.
+    """
+    connection, context = client._get_connection(), client._generate_call_context()  # noqa: SLF001
+    send = connection.upsert_rows if type(request).__name__ == "UpsertRequest" else connection.insert_rows
+    send(request.collection_name, request, context=context, timeout=seconds)
 
 
 def insertion(name: str, rows: Sequence[Row], dimension: int, *, upsert: bool) -> Any:

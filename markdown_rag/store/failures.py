@@ -93,6 +93,7 @@ class Rule:
         return Failure(self.kind, self.error(self.says.format_map(known), self.next_step.format_map(known)))
 
 
+CLOSED_CHANNEL = ("closed channel", "channel closed")  # what gRPC says of one, in small letters
 _CHECK_SERVER = "Check that the server runs and {given.address} is right."
 _CHECK_PORT = "Check the port in {given.address}: gRPC is 19530 by default, not 9091."
 _CREDENTIALS = "Set {given.token} to an API key or user:password."
@@ -241,7 +242,7 @@ _RULES: tuple[Rule, ...] = (
         _CHECK_SERVER,
         codes=frozenset({2}),
         status=frozenset({"UNAVAILABLE", "CANCELLED"}),
-        text=("closed channel", "should create connection first"),  # another thread has just let go of it
+        text=(*CLOSED_CHANNEL, "should create connection first"),  # another thread has just let go of it
     ),
     Rule(Kind.FINAL, StoreError, "Milvus refused a request: {text}.", text=("",)),
 )

@@ -22,13 +22,13 @@ from typing import Any, TypeVar
 from markdown_rag.clock import current_stop
 from markdown_rag.errors import StoreAuthError, StoreUnavailable
 from markdown_rag.processes.starting import START_SECONDS
+from markdown_rag.store import columns
 from markdown_rag.store.base import Capabilities
 from markdown_rag.store.capabilities import capabilities_of
-from markdown_rag.store.columns import FoundColumns, row_list, row_reader
 from markdown_rag.store.failures import Failure, Kind, Symptoms, diagnose, illegal_address, speaks_tls
 from markdown_rag.store.launcher import EngineConnection, connect_engine
 from markdown_rag.store.sockets import checked_ca_file, wants_tls
-from markdown_rag.store.symptoms import symptoms_of
+from markdown_rag.store.symptoms import says_closed, symptoms_of
 from markdown_rag.store.target import Target
 from markdown_rag.store.together import start_thread
 
@@ -58,11 +58,7 @@ def library() -> Any:
             os.environ.update({name: value for name, value in kept.items() if value is not None})
         # Looks at every character of every text (0.1 ms a row), never at its length: rows.py does, in bytes.
         entity_helper.CHECK_STR_ARRAY = False
-        grpc_handler.SearchResult = FoundColumns
-        entity_helper.extract_row_data_from_fields_data_v2 = row_reader(
-            entity_helper.extract_row_data_from_fields_data_v2
-        )
-        grpc_handler.HybridExtraList = row_list(grpc_handler.HybridExtraList, types.ExtraList)
+        columns.put_into(grpc_handler, entity_helper, types.ExtraList)
         # The only one connects, and closes, all clients of a process one after another: a silent server stops them all.
         manager = connection_manager.ConnectionManager
         manager.get_instance = classmethod(lambda cls: cls())
@@ -187,7 +183,7 @@ class Session:
             failure.error.__cause__ = error
             return failure
         except ValueError as error:  # grpc's word for a channel that another thread has just closed
-            if "closed channel" not in str(error):
+            if not says_closed(error):
                 raise
             return self._diagnosed(Symptoms(str(error), 0, "UNAVAILABLE"), seconds)
 
@@ -241,11 +237,15 @@ class Session:
 
     def _client_of(self, pymilvus: Any, access: dict[str, str], seconds: float) -> Any:
         try:
-            return pymilvus.MilvusClient(**access, timeout=seconds, dedicated=True)
+            client = pymilvus.MilvusClient(**access, timeout=seconds, dedicated=True)
         except ValueError as error:  # the library's word for an address that it does not understand
-            if "closed channel" in str(error):
+            if says_closed(error):
                 raise
             raise illegal_address(self.target.shown, self.target.given) from error
+        connection = client._get_connection()  # noqa: SLF001
+        # Tells gRPC the names of all calls: the first of a name on a channel just closed would end the process.
+        type(connection._stub)(connection._channel)  # noqa: SLF001
+        return client
 
     def _connect_seconds(self) -> float:
         """How long a connection may take: one that stays silent is waited for like one that is away."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from markdown_rag.store.failures import Symptoms
+from markdown_rag.store.failures import CLOSED_CHANNEL, Symptoms
 
 
 def symptoms_of(error: BaseException, library: Any, *, connecting: bool = False) -> Symptoms:
@@ -15,6 +15,11 @@ def symptoms_of(error: BaseException, library: Any, *, connecting: bool = False)
     illegal = isinstance(error, library.exceptions.ConnectionConfigException)
     details = " ".join(filter(None, map(_details, _chain(error))))
     return Symptoms(str(error), code if isinstance(code, int) else 0, status, illegal, details, connecting)
+
+
+def says_closed(error: ValueError) -> bool:
+    """Whether gRPC was asked for a call on a channel that is closed."""
+    return any(words in str(error).lower() for words in CLOSED_CHANNEL)
 
 
 def _details(error: BaseException) -> str:

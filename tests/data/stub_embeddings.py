@@ -69,6 +69,7 @@ class Behaviour:
     nan_on: str = ""  # texts that hold this word get a vector of NaN
     drop: bool = False  # read the request, then close the connection without an answer
     shuffle: bool = False  # OpenAI shape: list the vectors in reverse order, each with its true index
+    no_index: str = ""  # OpenAI shape: leave the index out where it is 0 ("zero", as Gemini does) or "always"
     refuse_fields: str = ""  # comma-separated request fields that are answered 400 by name
     refuse_encoding: str = ""  # answer this encoding_format with 400
     google_reason: str = ""  # the reason in a Google error's details
@@ -332,7 +333,7 @@ class Handler(BaseHTTPRequestHandler):
                     "data": [
                         {
                             "object": "embedding",
-                            "index": i,
+                            **({} if b.no_index and (b.no_index == "always" or not i) else {"index": i}),
                             "embedding": base64.b64encode(v.tobytes()).decode() if b64 else v.tolist(),
                         }
                         for i, v in (reversed(list(enumerate(vecs))) if b.shuffle else enumerate(vecs))

@@ -306,6 +306,16 @@ def test_a_server_that_knows_no_base64_is_asked_for_numbers_from_then_on(stub: S
     assert stub.stats()["requests"] == 3
 
 
+@pytest.mark.parametrize("left_out", ["zero", "always"])
+@pytest.mark.parametrize("texts", [["a"], ["a", "b", "c"]])
+def test_a_server_that_leaves_the_index_of_a_vector_out_is_understood(
+    stub: StubServer, make: Make, left_out: str, texts: list[str]
+) -> None:
+    stub.control(no_index=left_out, shuffle=left_out == "zero")
+    rows = make("openai-compatible").embed(texts, Role.QUERY)
+    assert all(np.allclose(row, stub.state.vector(text, 16), atol=1e-6) for row, text in zip(rows, texts, strict=True))
+
+
 def test_an_account_without_credit_is_no_reason_to_wait(stub: StubServer, make: Make) -> None:
     stub.control(status=429, error_code="insufficient_quota")
     assert isinstance(failure(make("openai")), EmbeddingAuthError)

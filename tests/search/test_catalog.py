@@ -176,3 +176,67 @@ def test_nobody_waits_while_somebody_reads_an_old_catalog_anew(libraries) -> Non
         shelf.store.go_on.set()
         assert len(anew.result().files) == 2
     assert len(shelf.catalog.snapshot().files) == 2
+
+
+@pytest.fixture
+def held(libraries):
+    """A library whose second reading of the catalog waits, and what lets it go on."""
+
+    class Held(CountingStore):
+        reading, go_on = threading.Event(), threading.Event()
+
+        def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
+            found = super().catalog(where)
+            if self.reads["whole"] == 2:
+                self.reading.set()
+                assert self.go_on.wait(SECONDS)
+            return found
+
+    return libraries(store=Held())
+
+
+def test_a_catalog_that_nobody_asked_for_in_hours_is_not_shown_while_another_is_read(held) -> None:
+    held.add("a.md", "alpha", workspace="v")
+    held.add("b.md", "beta", workspace="w")
+    assert len(held.catalog.snapshot(("v",)).files) == 1
+    held.add("c.md", "gamma", workspace="v")
+    held.clock.advance(3600)
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(held.catalog.snapshot, ("w",))
+        assert held.store.reading.wait(SECONDS)
+        threading.Timer(0.2, held.store.go_on.set).start()
+        assert {path for _, path in held.catalog.snapshot(("v",)).files} == {"a.md", "c.md"}
+        assert len(other.result().files) == 1
+
+
+def test_what_was_read_before_a_write_ended_is_not_shown_after_it(held) -> None:
+    held.add("a.md", "alpha")
+    held.catalog.snapshot()
+    held.catalog.forget()
+    with ThreadPoolExecutor(1) as pool:
+        early = pool.submit(held.catalog.snapshot)
+        assert held.store.reading.wait(SECONDS)
+        held.add("b.md", "beta")
+        held.catalog.forget()
+        held.store.go_on.set()
+        assert len(early.result().files) == 1
+    assert len(held.catalog.snapshot().files) == 2
+
+
+def test_a_small_workspace_is_as_new_beside_a_large_one_as_alone(libraries) -> None:
+    class Slow(CountingStore):
+        def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
+            found = super().catalog(where)
+            shelf.clock.advance(0.1 * len(found))
+            return found
+
+    shelf = libraries(store=Slow(blind=True))
+    for n in range(39):
+        shelf.add(f"{n}.md", "alpha", workspace="large")
+    shelf.add("a.md", "alpha", workspace="small")
+    assert len(shelf.catalog.snapshot().files) == 40
+    shelf.add("b.md", "beta", workspace="small")
+    assert len(shelf.catalog.snapshot(("small",)).files) == 1
+    shelf.clock.advance(MAX_AGE_S + 1)
+    assert len(shelf.catalog.snapshot(("small",)).files) == 2
+    assert len(shelf.catalog.snapshot().files) == 40, "which is costly to read, and so kept for longer"

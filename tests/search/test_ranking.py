@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations, islice
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from markdown_rag.search import evidence, ranking
 from markdown_rag.search.evidence import phrase
-from markdown_rag.search.names import Names
+from markdown_rag.search.names import Names, _triples_of
 from markdown_rag.search.policy import SearchPolicy
 from markdown_rag.search.query import Query
 from markdown_rag.search.ranking import Placed, Scored
@@ -340,3 +342,18 @@ def test_every_part_lies_between_zero_and_one(match: Make, rows: list[tuple[int,
     lexical = [match(path=str(n), ord=i, score=k, lexical=t) for i, (n, _, k, t) in enumerate(rows)]
     for chunk in scored(query("w", "v"), dense, lexical).chunks:
         assert all(0 <= part <= 1 for part in (chunk.lexical, chunk.dense, chunk.title, chunk.coverage))
+
+
+def test_what_is_remembered_of_the_letters_of_names_stops_growing_after_some_thousand_files() -> None:
+    words = [f"word{n}{'x' * (n % 7)}" for n in range(40)]
+    combined = (frozenset(each) for each in combinations(words, 6))
+    tracemalloc.start()
+    try:
+        sizes = []
+        for _ in range(3):
+            for name in islice(combined, 2_000):
+                _triples_of(name)
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert sizes[2] - sizes[1] < 1_000_000

@@ -75,6 +75,21 @@ def test_vectors_of_any_length_arrive_bit_by_bit() -> None:
         assert column.vectors.dim == dimension
 
 
+def test_rows_are_written_where_the_system_has_no_thread_left_for_a_call(
+    opened: MilvusStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from grpc import _channel
+
+    asked, start = [], _channel._run_channel_spin_thread
+    opened.ensure()
+    # After one that it did not get, gRPC waits for ever, as does who closes the connection.
+    monkeypatch.setattr(_channel, "_run_channel_spin_thread", lambda state: (asked.append(state), start(state)))
+    opened.insert(SHAPES)
+    opened.insert(SHAPES[:1])
+    assert opened.count() == len(SHAPES)
+    assert not asked
+
+
 def test_what_a_search_finds_is_read_as_the_library_reads_it(opened: MilvusStore) -> None:
     store = opened
     store.insert(SHAPES)
@@ -99,7 +114,8 @@ def test_what_a_search_finds_is_read_as_the_library_reads_it(opened: MilvusStore
     assert len(rows) == len(SHAPES)
 
 
-def test_an_answer_with_columns_of_different_lengths_is_refused() -> None:
+@pytest.mark.parametrize("sent", [[("path", ["a"])], []])
+def test_an_answer_whose_columns_differ_in_length_or_are_missing_is_refused(sent: list[tuple[str, list[str]]]) -> None:
     library()
     from pymilvus.grpc_gen import schema_pb2
 
@@ -107,7 +123,7 @@ def test_an_answer_with_columns_of_different_lengths_is_refused() -> None:
         schema_pb2.FieldData(
             field_name=name, type=21, scalars=schema_pb2.ScalarField(string_data=schema_pb2.StringArray(data=values))
         )
-        for name, values in [(name, ["a", "b"]) for name in schema.MATCH_FIELDS if name != "path"] + [("path", ["a"])]
+        for name, values in [(name, ["a", "b"]) for name in schema.MATCH_FIELDS if name != "path"] + sent
     ]
     ids = schema_pb2.IDs(str_id=schema_pb2.StringArray(data=["1", "2"]))
     results = schema_pb2.SearchResultData(fields_data=fields, scores=[0.5, 0.25], ids=ids)

@@ -221,6 +221,36 @@ def test_a_call_whose_connection_another_caller_replaces_meanwhile_is_repeated(e
         assert len(set(map(id, clients))) == len(clients) == 2
 
 
+CLOSED_UNDER_A_CALL = """
+import sys
+from pathlib import Path
+from markdown_rag.store.opening import StoreSettings, open_store
+from markdown_rag.store.base import Model
+
+store = open_store(StoreSettings(sys.argv[1], "", "closed", 100, 30.0, Path(sys.argv[2])), Model("local", "m", 8))
+clients = []
+
+
+def call(client, seconds):
+    clients.append(client)
+    if len(clients) == 1:
+        client._get_connection()._channel.close()
+    return client.list_databases(timeout=seconds)
+
+
+print(store._session.call(call), len(clients))
+store.close()
+"""
+
+
+def test_the_first_call_of_its_kind_on_a_connection_just_closed_is_repeated_and_ends_no_process(
+    engine_dir: Path, tmp_path: Path
+):
+    asked = [sys.executable, "-c", CLOSED_UNDER_A_CALL, str(engine_dir), str(tmp_path)]
+    ended = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "['default'] 2\n"), ended.stderr[-1000:]
+
+
 def test_a_catalog_larger_than_one_answer_is_whole_also_while_files_get_new_generations(
     opened: Store, monkeypatch: pytest.MonkeyPatch
 ):

@@ -89,6 +89,12 @@ def test_a_database_that_is_not_there_is_no_missing_index(
     assert (failure.kind, type(failure.error)) == (kind, error)
 
 
+@pytest.mark.parametrize("said", ["Cannot invoke RPC on closed channel!", "Cannot invoke RPC: Channel closed!"])
+def test_a_call_on_a_connection_that_another_caller_closed_counts_as_lost_in_both_of_grpcs_wordings(said: str) -> None:
+    seen = Symptoms(f"<MilvusException: (code=1, message=Unexpected error, message=<{said}>)>", 1, "")
+    assert diagnose(seen, "http://host:19530", 30).kind is Kind.LOST
+
+
 @pytest.mark.parametrize(
     ("version", "shown", "lexical", "name_index", "certain"),
     [
