@@ -115,11 +115,19 @@ def not_indexed(root: str, *, ok: bool) -> Json:
 
 def audit_result(findings: Sequence[Finding], target: str, failures: Sequence[str] = ()) -> Json:
     """What is wrong between index and disk. failures: what stopped a repair."""
-    words = "The index and the disk agree" if not findings else f"{len(findings)} differences between index and disk"
+    words, next_ = "The index and the disk agree", ""
+    if findings:
+        what = "1 difference" if len(findings) == 1 else f"{len(findings)} differences"
+        words, next_ = (
+            f"{what} between index and disk",
+            "An index run puts right what was only edited or deleted since.",
+        )
     return {
         "ok": not findings,
         "target_path": target,
-        "message": " ".join([f"{words} for {target}.", *(f"Not repaired: {failure}" for failure in failures)]),
+        "message": " ".join(
+            filter(None, [f"{words} for {target}.", next_, *(f"Not repaired: {failure}" for failure in failures)])
+        ),
         "counts": dict(Counter(finding.kind.value for finding in findings)),
         "findings": [{"kind": f.kind.value, "path": f.path, "detail": f.detail} for f in findings[:FINDINGS]],
     }

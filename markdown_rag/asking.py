@@ -31,7 +31,7 @@ class Adding(Protocol):
 def add_commands(add: Adding) -> None:
     """Add the commands of this module."""
     command = add("search", search, "ask a question")
-    command.add_argument("query", nargs="+", help="the question")
+    command.add_argument("query", nargs="+", help="the question, behind -- where it begins with a dash")
     command.add_argument("-k", type=int, default=5, help="how many hits, 1 to 50 (default 5)")
     command.add_argument("--scope", action="append", default=[], help="only this folder or file (may be repeated)")
     _add_filters(command)

@@ -99,13 +99,22 @@ def _by_block(text: Text, name: str) -> Portion:
     return Portion(0 if start < 0 else start + 2, min(len(text.text), found.end() + 1))
 
 
-def section_at(text: Text, position: int) -> Portion:
-    """The innermost section that holds a position; before the first heading, what stands there."""
+def sections_of(text: Text, passage: Portion) -> Portion:
+    """The innermost sections in which a passage begins and ends, with all between; one passage may be of several.
+
+    Before the first heading a section is what stands there.
+    """
     headings = headings_of(text)
-    inside = [number for number, heading in enumerate(headings) if heading.start <= position]
-    if inside:
-        return _section(text, headings, inside[-1])
-    return Portion(0, headings[0].start if headings else len(text.text))
+
+    def section(position: int) -> Portion:
+        inside = [number for number, heading in enumerate(headings) if heading.start <= position]
+        if inside:
+            return _section(text, headings, inside[-1])
+        return Portion(0, headings[0].start if headings else len(text.text))
+
+    spoken = len(text.text[: passage.end].rstrip())
+    first, last = section(passage.start), section(max(passage.start, spoken - 1))
+    return Portion(first.start, max(first.end, last.end))
 
 
 def heading_path(headings: Sequence[Heading], position: int) -> tuple[str, ...]:

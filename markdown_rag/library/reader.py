@@ -208,7 +208,7 @@ class Reader:
             found = self._passage(request, request.passage, opened)
             if not request.section:
                 return found
-            return replace(found, portion=portions.section_at(text, found.portion.start), within=found.portion)
+            return replace(found, portion=portions.sections_of(text, found.portion), within=found.portion)
         if request.heading:
             return _Found(portions.by_heading(text, request.heading), opened.freshness)
         if request.lines:

@@ -36,7 +36,7 @@ from markdown_rag.markdown.tokens import count
 
 __all__ = ["HEADING_JOIN", "Chunk", "ChunkPolicy", "Document", "Excluded", "chunk_document"]
 
-CHUNKER_VERSION = 3  # part of every policy's fingerprint: a new number re-chunks every file
+CHUNKER_VERSION = 4  # part of every policy's fingerprint: a new number re-chunks every file
 NO_WORDS = "no words"
 HEADING_JOIN = " › "
 MAX_LEXICAL = 60_000  # bytes

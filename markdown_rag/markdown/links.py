@@ -102,7 +102,8 @@ def _comment_edges(source: bytes, code: Sequence[tuple[int, int]]) -> list[int]:
 
 def _link(data: dict[str, Any], image: bool, shown: str, line: int) -> Link | None:
     wiki = isinstance(data["link_type"], dict)
-    target = data["dest_url"] if wiki else unquote(data["dest_url"])
+    # In a table the bar before the shown text is written with a backslash, which is not the target's.
+    target = data["dest_url"].removesuffix("\\") if wiki else unquote(data["dest_url"])
     if not wiki and (_SCHEME.match(target) or target.startswith("//") or data["link_type"] in ("Autolink", "Email")):
         return None
     name, _, place = target.partition("#")

@@ -126,3 +126,17 @@ def test_a_section_is_found_by_its_path_as_hits_show_it_also_where_a_heading_hol
     bench.run()
     for shown in ("Config › Paths › A > B", "A > B", "Config › Paths › C"):
         assert read(bench, heading=shown).text.startswith(f"## {shown.rsplit(' › ')[-1]}")
+
+
+@pytest.mark.parametrize("head", ["# Notes\n\nOver all.\n\n", "", "---\ntags: [x]\n---\nBefore any heading.\n\n"])
+def test_the_section_of_a_passage_that_is_of_several_sections_holds_all_of_it(bench: Bench, head: str) -> None:
+    sections = "".join(f"## Part {n}\n\nThe {word} is here.\n\n" for n, word in enumerate(("amber", "birch", "cobalt")))
+    bench.write("a.md", head + sections + "## Far\n\n" + "A long end. " * 400)
+    bench.run()
+    row = next(row for row in bench.store.rows(EVERYTHING) if "birch" in row.text)
+    assert row.text.count("\n## ") > 0, "small sections share a passage"
+    passage = parse_id(passage_id(row.workspace, row.path, row.ord, row.text_hash))
+    answer = read(bench, passage=passage, section=True)
+    assert row.text.strip() in answer.text
+    assert not answer.notes
+    assert "A long end" not in answer.text, "and no section besides"

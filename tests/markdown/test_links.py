@@ -35,6 +35,15 @@ def test_every_kind_of_link_to_a_document_is_found() -> None:
     )
 
 
+def test_a_link_in_a_table_is_the_same_as_elsewhere() -> None:
+    text = "| a |\n| --- |\n| [[Note\\|shown]], [[Note#Part\\|shown]], ![[plan.png\\|300]] |\n"
+    assert extract_links(text, parse_outline(text)) == (
+        Link("wikilink", "Note", "", "", "shown", 3),
+        Link("wikilink", "Note", "Part", "", "shown", 3),
+        Link("embed", "plan.png", "", "", "300", 3),
+    )
+
+
 def test_a_text_without_links_has_none() -> None:
     assert extract_links("plain [not a link] text\n", parse_outline("")) == ()
 
