@@ -35,7 +35,7 @@ _PAYMENT_REQUIRED, _NOT_FOUND, _TOO_MANY = 402, 404, 429
 _AUTH = (401, _PAYMENT_REQUIRED, 403)
 _TRY_AGAIN = (408, 409, 425)
 # What a library raises, beside its own errors, on an answer whose shape it does not expect.
-SHAPE_ERRORS = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+SHAPE_ERRORS = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ class Behaviour:
     rps: float = 0.0  # > 0: token bucket; 429 above this many requests a second
     short_by: int = 0  # answer with N vectors fewer than asked (broken server)
     garbage: bool = False  # 200 with a body that isn't JSON
+    body: str = ""  # 200 with this body instead of vectors
     need_key: str = ""  # 401 unless Authorization: Bearer KEY (or Google's x-goog-api-key: KEY)
     echo_key: bool = False  # error messages quote the key that was sent, as careless servers do
     poison: str = ""  # a request with a text that holds this word answers poison_status
@@ -315,6 +316,8 @@ class Handler(BaseHTTPRequestHandler):
                 time.sleep(wait)
             if b.garbage:
                 return self._send(200, b"<html>oops</html>")
+            if b.body:
+                return self._send(200, b.body.encode())
             if kind == "vertex":
                 out = {
                     "predictions": [

@@ -153,6 +153,24 @@ def test_an_answer_that_is_not_what_was_asked_is_an_error(
         batcher.embed(["one text", "another"], Role.DOCUMENT, StopSignal(), dimension=16)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[" * 200_000,
+        '{"data": [{"index": 1e999, "embedding": [0.5]}]}',
+        '{"data": [{"index": 0, "embedding": [%s]}]}' % ("9" * 400),
+        '{"data": [{"index": "first", "embedding": [0.5]}]}',
+        '{"data": [{"index": 0, "embedding": "AAA"}]}',
+        '{"data": ["vector"]}',
+        '{"data": [{"index"',
+    ],
+    ids=["nested", "infinite index", "huge number", "word for an index", "half a number", "no object", "cut off"],
+)
+def test_whatever_a_server_answers_is_vectors_or_an_error_of_ours(stub: StubServer, make: Make, body: str) -> None:
+    stub.control(body=body)
+    assert isinstance(failure(make("openai-compatible"), ("one text",)), EmbeddingMismatch)
+
+
 @every_provider
 def test_a_vector_of_nan_refuses_its_text_alone(stub: StubServer, hosted: Hosted, provider: str) -> None:
     stub.control(nan_on="another")
