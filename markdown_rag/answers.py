@@ -113,21 +113,18 @@ def not_indexed(root: str, *, ok: bool) -> Json:
     return {"ok": ok, "target_path": root, "message": message, "counts": {}, "findings": [], "broken_links": []}
 
 
+_AGREE = "The index and the disk agree"
+_NEXT = "An index run puts right what was only edited or deleted since."
+
+
 def audit_result(findings: Sequence[Finding], target: str, failures: Sequence[str] = ()) -> Json:
     """What is wrong between index and disk. failures: what stopped a repair."""
-    words, next_ = "The index and the disk agree", ""
-    if findings:
-        what = "1 difference" if len(findings) == 1 else f"{len(findings)} differences"
-        words, next_ = (
-            f"{what} between index and disk",
-            "An index run puts right what was only edited or deleted since.",
-        )
+    what = "1 difference" if len(findings) == 1 else f"{len(findings)} differences"
+    words = [f"{what} between index and disk for {target}.", _NEXT] if findings else [f"{_AGREE} for {target}."]
     return {
         "ok": not findings,
         "target_path": target,
-        "message": " ".join(
-            filter(None, [f"{words} for {target}.", next_, *(f"Not repaired: {failure}" for failure in failures)])
-        ),
+        "message": " ".join([*words, *(f"Not repaired: {failure}" for failure in failures)]),
         "counts": dict(Counter(finding.kind.value for finding in findings)),
         "findings": [{"kind": f.kind.value, "path": f.path, "detail": f.detail} for f in findings[:FINDINGS]],
     }
