@@ -10,7 +10,7 @@ COMMAND = $(BIN)/markdown-fastrag-mcp
 
 # The demo starts from nothing and leaves nothing but .demo: no variable of the user's own set-up reaches it.
 DEMO = env -i PATH="$$PATH" HOME="$$HOME" LANG=C.UTF-8 MARKDOWN_RAG_CACHE_DIR="$$PWD/.demo" $(COMMAND)
-QUESTION = what happens when the embedding provider is down?
+QUESTION = how do I move the index to a Milvus server?
 
 demo: $(VENV)/.installed
 	$(DEMO) service stop
