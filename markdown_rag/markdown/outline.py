@@ -222,6 +222,11 @@ def heading_at(heading_path: tuple[str, ...], text: str, offset: int) -> tuple[s
 
 
 def headings_before(text: str, offset: int) -> tuple[str, ...]:
+    """The texts of the headings in a text that a character stands under, outermost first."""
+    return tuple(heading.text for heading in headings_over(text, offset))
+
+
+def headings_over(text: str, offset: int) -> tuple[Heading, ...]:
     """The headings in a text that a character stands under, outermost first."""
     inside: list[Heading] = []
     for heading in parse_outline(text).headings if _MARKED.search(text) else ():
@@ -231,7 +236,7 @@ def headings_before(text: str, offset: int) -> tuple[str, ...]:
             while inside and inside[-1].level >= heading.level:
                 inside.pop()
             inside.append(heading)
-    return tuple(heading.text for heading in inside)
+    return tuple(inside)
 
 
 def joined_path(path: str, names: tuple[str, ...], join: str) -> str:

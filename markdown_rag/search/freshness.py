@@ -40,12 +40,13 @@ class Standing:
     """Where a passage stands now.
 
     shift: how many lines further down than when it was indexed. whole: all of it stands there; else what is shown of it
-    does.
+    does. file: the bytes of its file where they are those that were indexed, else b"".
     """
 
     freshness: Freshness
     shift: int = 0
     whole: bool = True
+    file: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ def freshness(root: Path | None, path: str, file_hash: str, limit: int) -> Fresh
 def standing(root: Path | None, path: str, file_hash: str, limit: int, *, passage: Cited, shown: Cited) -> Standing:
     """Where a passage stands, or at least what is shown of it."""
     fresh, data = _look(root, path, file_hash, limit)
+    if fresh is Freshness.FRESH:
+        return Standing(fresh, file=data)
     if fresh is not Freshness.CHANGED or not data or len(data) > _LOOKED_THROUGH:
         return Standing(fresh)
     decoded = decode(data)

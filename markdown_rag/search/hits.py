@@ -7,8 +7,9 @@ from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 
 from markdown_rag.markdown.chunking import HEADING_JOIN
+from markdown_rag.markdown.decoding import Decoded, decode
 from markdown_rag.markdown.frontmatter import split_front_matter
-from markdown_rag.markdown.outline import headings_before, joined_path
+from markdown_rag.markdown.outline import headings_before, headings_over, joined_path
 from markdown_rag.search.answer import Hit
 from markdown_rag.search.copies import Copy
 from markdown_rag.search.excerpt import excerpt
@@ -19,6 +20,7 @@ from markdown_rag.search.relevance import DenseScale, relevance
 from markdown_rag.store.base import Match
 
 Roots = Callable[[str], Path | None]
+_LOOKED_THROUGH = 256 * 1024  # bytes of a file in which headings are looked for
 
 
 class Places:
@@ -84,7 +86,7 @@ def make_hit(
         path=match.path,
         absolute=absolute,
         title=match.title,
-        heading_path=_heading(match, shown.answers_at),
+        heading_path=_heading(match, shown.answers_at, now.file),
         ord=match.ord,
         text_hash=match.text_hash,
         start_line=match.start_line + now.shift if now.whole else first_line,
@@ -104,8 +106,12 @@ def make_hit(
     )
 
 
-def _heading(match: Match, at: int) -> str:
-    """The headings above a character of a chunk, of which several sections may be in one."""
+def _heading(match: Match, at: int, file: bytes) -> str:
+    """The headings above a character of a chunk, of which several sections may be in one.
+
+    file: of the chunk, where it is as it was indexed. Of a heading's own parents those that stand before the chunk and
+    are not of all its sections are only there.
+    """
     begun = 0
     if match.start_line == 1 and match.ord == 0:  # where front matter may stand, which holds no headings
         front = split_front_matter(match.text)
@@ -113,8 +119,22 @@ def _heading(match: Match, at: int) -> str:
     if at < begun:
         return match.heading_path
     # A chunk that begins inside a fence or a table has its opening in the prefix.
-    inside = headings_before(match.prefix + match.text[begun:], len(match.prefix) + at - begun)
-    return joined_path(match.heading_path, inside, HEADING_JOIN)
+    inside = headings_over(match.prefix + match.text[begun:], len(match.prefix) + at - begun)
+    known = match.heading_path.count(HEADING_JOIN) + bool(match.heading_path)
+    if inside and inside[0].level > known + 1 and (names := _names_in(file, match, at)):
+        return HEADING_JOIN.join(names)
+    return joined_path(match.heading_path, tuple(heading.text for heading in inside), HEADING_JOIN)
+
+
+def _names_in(file: bytes, match: Match, at: int) -> tuple[str, ...]:
+    """The headings of the file above a character of a chunk, () where that is not to be told at little cost."""
+    decoded = decode(file) if 0 < len(file) <= _LOOKED_THROUGH else None
+    if not isinstance(decoded, Decoded):
+        return ()
+    front = split_front_matter(decoded.text)
+    begun, end = front.kept or front.end, decoded.lines.start(match.end_line + 2)
+    line = match.start_line + match.text.count("\n", 0, at)
+    return headings_before(decoded.text[begun:end], decoded.lines.start(line) - begun)
 
 
 def _parts(item: Placed) -> dict[str, float]:

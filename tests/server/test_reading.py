@@ -393,3 +393,21 @@ def test_a_document_of_another_machine_is_read_from_the_index(app: App, talk: An
         assert "".join(parts) == LONG
 
     talk(conversation)
+
+
+def test_a_hit_names_the_parents_of_its_heading_where_they_stand_before_its_passage_too(talk: Any, vault: Path) -> None:
+    (vault / "deep.md").write_text(
+        "---\ntags: [x]\n---\n# Top\n\n## A\n\n### X\n\n" + "Long words of the first part. " * 60
+        + "\n\n### Y\n\nThe yellow canary sings.\n\n## B\n\n### Z\n\nThe zebra runs.\n\n## C\n\n"
+        + "Other long words here. " * 60,
+        encoding="utf-8",
+    )  # fmt: skip
+
+    async def conversation(agent: Any) -> None:
+        await agent.index(vault)
+        for query, heading in (("yellow canary", "Top › A › Y"), ("zebra runs", "Top › B › Z")):
+            hit = await agent.hit(query)
+            assert hit["heading"] == heading
+            assert (await agent.read(id=hit["id"], section=True))["text"].count(query.split()[1])
+
+    talk(conversation)
