@@ -177,7 +177,10 @@ def _above(headings: Sequence[Heading], number: int) -> list[int]:
 def _nearest(wanted: str, headings: Sequence[Heading]) -> str:
     names = {_folded(heading.text): heading.text for heading in headings}
     close = difflib.get_close_matches(_folded(wanted), list(names), n=NEAREST, cutoff=0.5) or list(names)[:NEAREST]
-    return "It has: " + ", ".join(names[name] for name in close) + "." if close else "It has none; read it by lines."
+    if not close:
+        return "It has none; read it by lines."
+    more = f" and {len(names) - len(close)} more" if len(names) > len(close) else ""
+    return f"It has: {', '.join(names[name] for name in close)}{more}."
 
 
 def _folded(text: str) -> str:
