@@ -259,9 +259,7 @@ def _edited(
             indexed = stored.start_line + stored.text.index(body[0])  # after its blank lines
             return _standing(Portion(at, at + len(body)), text.line(at) - indexed)
     near = rows[min(wanted.ord, len(rows) - 1)]
-    note = (
-        "No passage has that text: it was edited since, or the id is mistyped. Shown is what stands in its place now."
-    )
+    note = "No passage has that text: it was edited, or the id is mistyped. Shown is what stands in its place now."
     return _Found(_around(text, rows, near, request), Freshness.CHANGED, note=note)
 
 
