@@ -1,7 +1,7 @@
 """Rows on their way to an engine and back, column by column.
 
-``pymilvus`` puts every value of every row into its message by a call of its own (100 us a row of 768 dimensions; here
-15) and makes a dictionary of every row it reads (19 us; here 5). The messages are the same: tests/store/test_columns.py
+``pymilvus`` puts every value of every row into its message by a call of its own (107 us a row of 768 dimensions; here
+11) and makes a dictionary of every row it reads (19 us; here 5). The messages are the same: tests/store/test_columns.py
 compares them with the library's own.
 """
 
