@@ -1,61 +1,150 @@
-"""Who goes first in a process that answers and indexes at once: questions do.
+"""Who goes first where questions are answered and indexes are made at once: questions do.
 
-All Python of a process shares one interpreter lock, so a search that starts while an index run works waits for the lock
-again and again. The run therefore gives way between two steps while anybody waits for an answer. Under questions
-without end it still has a fifth of the time. And the interpreter passes from thread to thread in short turns
-(``take_short_turns``), which nothing else in a process that indexes changes.
+All Python of a process shares one interpreter lock, and all processes of an index run the same processors, so a search
+waits for both again and again while a run works. The run therefore gives way between two steps while anybody waits for
+an answer: in the process that answers, in the one that chunks for it (which sees a ``Sign``), and in the engine, where
+searches of all processes meet. Under questions without end it still has a fifth of the time. And the interpreter passes
+from thread to thread in short turns (``take_short_turns``), which nothing else in a process that indexes changes.
 """
 
 from __future__ import annotations
 
+import functools
+import mmap
+import os
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
 
 from markdown_rag.clock import Clock, SystemClock
 
 MOST_SECONDS = 0.2  # that background work waits,
 TURN_SECONDS = 0.05  # and how long it then goes on unasked
 SWITCH_SECONDS = 0.0005
+LOOK_SECONDS = 0.002  # between two looks at a sign
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Sign:
+    """Says to other processes whether somebody waits for an answer: a byte of a file that has no name.
+
+    fd: the file's descriptor, to be handed on to a process that follows it.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._byte = mmap.mmap(fd, 1)
+        self._turn_ends = 0.0
+
+    @classmethod
+    def create(cls) -> Sign:
+        """A sign that nobody follows yet. Raises OSError where no file can be made."""
+        with tempfile.TemporaryFile() as file:
+            file.truncate(1)
+            return cls(os.dup(file.fileno()))
+
+    def show(self, *, somebody_asks: bool) -> None:
+        """Change what it says."""
+        self._byte[0] = somebody_asks
+
+    def give_way(self) -> bool:
+        """Between two steps of background work: wait while the sign says that somebody asks; whether nobody does."""
+        began = time.monotonic()
+        while self._byte[0]:
+            now = time.monotonic()
+            if now < self._turn_ends:
+                return False
+            if now - began > MOST_SECONDS:
+                self._turn_ends = now + TURN_SECONDS
+                return False
+            time.sleep(LOOK_SECONDS)
+        return True
 
 
 class Precedence:
-    """The questions under way. Thread-safe."""
+    """The questions under way. Thread-safe.
 
-    def __init__(self, clock: Clock) -> None:
+    linger: seconds after a question during which its next one is waited for, where an answer takes several.
+    """
+
+    def __init__(self, clock: Clock, linger: float = 0.0) -> None:
         self._clock = clock
+        self._linger = linger
         self._lock = threading.Lock()
         self._asking = 0
         self._nobody_asks = threading.Event()
         self._nobody_asks.set()
+        self._never = threading.Event()
+        self._last = clock.monotonic() - linger  # when the last answer was given
         self._turn_ends = 0.0
+        self._sign: Sign | None = None
 
     @contextmanager
     def question(self) -> Iterator[None]:
         """Inside, somebody waits for an answer."""
         with self._lock:
             self._asking += 1
-            self._nobody_asks.clear()
+            self._tell()
         try:
             yield
         finally:
             with self._lock:
                 self._asking -= 1
-                if not self._asking:
-                    self._nobody_asks.set()
+                self._last = self._clock.monotonic()
+                self._tell()
+
+    def _tell(self) -> None:
+        """Let everybody know; the caller holds the lock."""
+        if self._asking:
+            self._nobody_asks.clear()
+        else:
+            self._nobody_asks.set()
+        if self._sign is not None:
+            self._sign.show(somebody_asks=bool(self._asking))
+
+    def sign(self) -> Sign:
+        """What another process is to follow. Raises OSError where none can be made."""
+        with self._lock:
+            if self._sign is None:
+                self._sign = Sign.create()
+                self._tell()
+            return self._sign
 
     def give_way(self) -> bool:
         """Between two steps of background work: wait while somebody asks; whether nobody does."""
-        if self._nobody_asks.is_set() or self._clock.monotonic() < self._turn_ends:
+        began = now = self._clock.monotonic()
+        if now < self._turn_ends:
             return self._nobody_asks.is_set()
-        if self._clock.wait(self._nobody_asks, MOST_SECONDS):
-            return True
-        self._turn_ends = self._clock.monotonic() + TURN_SECONDS
+        while (left := began + MOST_SECONDS - now) > 0:
+            if not self._nobody_asks.is_set():
+                self._clock.wait(self._nobody_asks, left)
+            elif (soon := self._last + self._linger - now) > 0:
+                self._clock.wait(self._never, min(left, soon))
+            else:
+                return True
+            now = self._clock.monotonic()
+        self._turn_ends = now + TURN_SECONDS
         return False
 
 
 PRECEDENCE = Precedence(SystemClock())  # of this process, as the interpreter lock is
+
+
+def goes_first(answer: Callable[P, R]) -> Callable[P, R]:
+    """A function that answers somebody who waits."""
+
+    @functools.wraps(answer)
+    def first(*arguments: P.args, **options: P.kwargs) -> R:
+        with PRECEDENCE.question():
+            return answer(*arguments, **options)
+
+    return first
 
 
 def take_short_turns() -> None:

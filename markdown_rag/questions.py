@@ -22,6 +22,7 @@ from markdown_rag.jobs.job import Job
 from markdown_rag.listings import list_answer, workspaces_answer
 from markdown_rag.paths import Workspace, is_within
 from markdown_rag.policies import chunk_policy, scan_policy
+from markdown_rag.precedence import goes_first
 from markdown_rag.readcalls import request_of, settled
 from markdown_rag.reading import Reading
 from markdown_rag.settings import Settings
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from markdown_rag.search.catalog import Snapshot
     from markdown_rag.search.selection import Selection
     from markdown_rag.store.base import Where
-
 
 EXPANSIONS = ("requires", "links")
 DIRECTIONS = ("out", "in", "both")
@@ -95,6 +95,7 @@ class Questions:
         holding = (each for each in (reading, *others) if by_digest(each.catalog.snapshot(), named.file))
         return next(holding, reading)
 
+    @goes_first
     def search(self, call: SearchCall) -> Json:
         """Ranked, bounded, cited passages."""
         from markdown_rag.search.answer import Mode, SearchRequest
@@ -149,6 +150,7 @@ class Questions:
         searched = self.meant(call.workspace)
         return self._resolved(call.scope_path, searched) or [(searched, "")]
 
+    @goes_first
     def read(self, call: ReadCall) -> Json:
         """The text of a document or of a part of it, from the file where it is here, else from the index."""
         from markdown_rag.library.passages import parse_continuation, parse_id
@@ -162,6 +164,7 @@ class Questions:
         root = self._parts.root_of(request.entry.workspace)
         return noted(read_answer(meant.read(self._reader(reading), request, root), root, count), note)
 
+    @goes_first
     def follow_links(self, call: LinksCall) -> Json:
         """What a document links to, and what links to it."""
         from markdown_rag.library.graph import neighbours
@@ -215,6 +218,7 @@ class Questions:
         except NotFound as error:
             raise explained(error, path, searched, self._parts.workspaces, scan_policy(self._settings)) from None
 
+    @goes_first
     def list_documents(self, call: ListCall) -> Json:
         """What is indexed, by folder, and what was left out."""
         from markdown_rag.library.listing import MAX_LIMIT, page_of, room

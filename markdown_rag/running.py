@@ -151,7 +151,7 @@ def _indexed(parts: Needed, indexer: Indexer, request: IndexRequest, progress: P
         progress=progress,
         stop=stop,
     )
-    parts.reading.catalog.forget()
+    parts.reading.catalog.written()
     workspace = request.scope.workspace.id
     whole = not request.scope.path and request.scope.recursive and not report.postponed
     with _forgoing("that a workspace is complete"):

@@ -1,11 +1,12 @@
 """Files' bytes in, their documents out, in the same order; for large runs in a process of its own.
 
 Python runs one thread at a time. Chunking is half of an index run's processor time, and a search in the same process
-would wait for it again and again. Apart and at a lower priority it takes what searches leave. The answers are the same:
-what a process that died had not answered is chunked here.
+would wait for it again and again. Apart, at a lower priority and giving way while somebody waits for an answer
+(precedence.py), it takes what searches leave. The documents are the same: what a process that died had not answered is
+chunked here.
 
-The process is this module: ``python -m markdown_rag.indexing.chunker FD`` is sent a policy, then paths with bytes, and
-sends a document for each, until the other end is closed.
+The process is this module: ``python -m markdown_rag.indexing.chunker FD SIGN`` is sent a policy, then paths with bytes,
+and sends a document for each, until the other end is closed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from markdown_rag.clock import StopSignal
 from markdown_rag.markdown.chunking import ChunkPolicy, Document
 from markdown_rag.markdown.decoding import Undecodable
 from markdown_rag.markdown.documents import to_document
+from markdown_rag.precedence import PRECEDENCE, Sign
 from markdown_rag.processes.starting import inherited_environment
 
 # Starting a process takes 0.2 s of processor time and 60 MB. It is worth that where so many files may have to be
@@ -123,13 +125,13 @@ class ChunkProcess:
     def start(cls, policy: ChunkPolicy, stop: StopSignal) -> ChunkProcess | None:
         """A new process, None where none can be started."""
         ours, theirs = socketpair()
-        command = [sys.executable, "-P", "-m", "markdown_rag.indexing.chunker", str(theirs.fileno())]
         try:
+            handed = [theirs.fileno(), PRECEDENCE.sign().fd]
             process = subprocess.Popen(  # noqa: S603 - our own module, no shell
-                command,
+                [sys.executable, "-P", "-m", "markdown_rag.indexing.chunker", *map(str, handed)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # this one's may be the protocol's (I9)
-                pass_fds=[theirs.fileno()],
+                pass_fds=handed,
                 env=inherited_environment(),
                 # A terminal's interrupt is for us: it ends when we close or die. Not a session of its own: Linux shares
                 # the processor out among sessions first, and a priority counts within one only (man 7 sched).
@@ -206,8 +208,8 @@ class ChunkProcess:
         self._process.wait()
 
 
-def serve(connection: Connection) -> None:
-    """Answer until the other end is closed."""
+def serve(connection: Connection, sign: Sign) -> None:
+    """Answer until the other end is closed, giving way as the sign says."""
     policy: ChunkPolicy = connection.recv()
     requests: SimpleQueue[tuple[str, bytes] | None] = SimpleQueue()
 
@@ -222,9 +224,10 @@ def serve(connection: Connection) -> None:
     with contextlib.suppress(OSError):
         while (request := requests.get()) is not None:
             path, data = request
+            sign.give_way()
             connection.send(to_document(data, path, policy))
 
 
 if __name__ == "__main__":
     os.nice(NICENESS)
-    serve(Connection(int(sys.argv[1])))
+    serve(Connection(int(sys.argv[1])), Sign(int(sys.argv[2])))

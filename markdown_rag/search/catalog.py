@@ -7,20 +7,24 @@ the store about a few named files, as a search of this moment sees them.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from markdown_rag.clock import Clock
+from markdown_rag.errors import FastRagError, StoreUnavailable
 from markdown_rag.markdown.names import is_edge_list
 from markdown_rag.paths import is_within, nfc
 from markdown_rag.search import generations
 from markdown_rag.search.generations import FileKey
 from markdown_rag.store.base import FileEntry, Store, Where
 from markdown_rag.store.filters import matcher
-from markdown_rag.store.together import Turns
+from markdown_rag.store.together import Turns, start_thread
 
 MAX_AGE_S = 5.0
+RENEW_SHARE = 0.5  # of that age, from which on a question has it read anew without waiting for it
+ASKED_LATELY_S = 30.0
 _KEPT = 16  # different sets of workspaces, and counts of a snapshot, that are kept at the same time
 _LOAD_SHARE = 20  # a snapshot that took t seconds is kept for at least 20 t: reading costs at most 5 % of the time
 
@@ -83,8 +87,10 @@ def _snapshot(files: Mapping[FileKey, FileEntry], change_count: int | None, take
 class Catalog:
     """The catalog of one store. Thread-safe.
 
-    One read of all workspaces serves every part of them. Who finds a snapshot that is old while somebody reads a new
-    one does not wait for it, unless it is more than twice as old as it may be: nobody may have asked for hours.
+    One read of all workspaces serves every part of them. Questions do not wait for a read while they can be answered
+    without: from half its age on a snapshot is renewed in the background, after a write of ours by who wrote, and who
+    finds one that is too old while somebody reads does not wait either, unless it is more than twice as old as it may
+    be: nobody may have asked for hours.
     """
 
     def __init__(self, store: Store, clock: Clock, max_age_s: float = MAX_AGE_S) -> None:
@@ -93,6 +99,7 @@ class Catalog:
         self._max_age_s = max_age_s
         self._snapshots: dict[tuple[str, ...], Snapshot] = {}
         self._forgotten = 0  # times
+        self._asked = -ASKED_LATELY_S
         self._lock = threading.Lock()
         self._loading = Turns()
 
@@ -101,20 +108,19 @@ class Catalog:
         count = self._store.change_count()
         if count is None:
             return None
-        known = self._known(workspaces)
-        if known is None or (known.change_count != count and self._is_old(known) and not self._loading.taken):
-            known = self._load(workspaces)
+        known = self._asked_for(workspaces)
+        if known is None or known.change_count != count:
+            known = self._kept_up(known, workspaces)
         return known if known.change_count == count else None
 
     def snapshot(self, workspaces: tuple[str, ...] = ()) -> Snapshot:
         """The catalog of these workspaces ((), all of them), at most a few seconds old."""
-        known = self._known(workspaces)
-        if known is None:
-            return self._load(workspaces)
-        if not self._is_old(known) or (self._loading.taken and not self._is_old(known, times=2)):
-            return known
-        count = self._store.change_count()
-        return known if count is not None and count == known.change_count else self._load(workspaces)
+        known = self._asked_for(workspaces)
+        if known is not None and self._is_old(known, RENEW_SHARE):
+            count = self._store.change_count()
+            if count is not None and count == known.change_count:
+                return known
+        return self._kept_up(known, workspaces)
 
     def fresh(self, workspaces: tuple[str, ...] = ()) -> Snapshot:
         """The catalog as it is now: what an answer that found nothing is explained by."""
@@ -122,9 +128,7 @@ class Catalog:
         known = self._known(workspaces)
         if known is not None and count is not None and known.change_count == count:
             return known
-        with self._lock:
-            self._snapshots.clear()
-        return self._load(workspaces)
+        return self._load(workspaces, exact=True)
 
     def newest(self, keys: Iterable[FileKey]) -> dict[FileKey, int]:
         """The newest committed generation of these files, as a search sees it now; files without one are left out."""
@@ -139,10 +143,50 @@ class Catalog:
         return {key: entry.gen for key, entry in found.items() if key in wanted}
 
     def forget(self) -> None:
-        """Drop what is kept: to be called after a write of ours."""
+        """Drop what is kept: it may be of before a write of ours."""
         with self._lock:
             self._snapshots.clear()
             self._forgotten += 1
+
+    def written(self) -> None:
+        """After a write of ours, by who wrote: whoever asks from now on sees it.
+
+        What is kept is read again here if somebody has asked lately; so nobody who asks has to.
+        """
+        began = self._clock.monotonic()
+        with self._lock:
+            self._forgotten += 1
+            kept = list(self._snapshots) if began - self._asked < ASKED_LATELY_S else []
+        new = None
+        with contextlib.suppress(FastRagError):  # then who asks reads it, and is told why if that fails too
+            if kept:
+                new = self._load(() if () in kept else kept[-1], exact=True)
+        with self._lock:
+            held = self._snapshots.items()
+            self._snapshots = {part: known for part, known in held if known is new or known.taken > began}
+
+    def _asked_for(self, workspaces: tuple[str, ...]) -> Snapshot | None:
+        self._asked = self._clock.monotonic()
+        return self._known(workspaces)
+
+    def _kept_up(self, known: Snapshot | None, workspaces: tuple[str, ...]) -> Snapshot:
+        """What is kept, if it is not too old, read anew beforehand or in the background."""
+        if known is None or self._is_old(known, 2) or (self._is_old(known) and not self._loading.taken):
+            return self._load(workspaces)
+        if self._is_old(known, RENEW_SHARE):
+            self._renew(workspaces)
+        return known
+
+    def _renew(self, workspaces: tuple[str, ...]) -> None:
+        """Read it anew in the background, unless somebody reads."""
+
+        def read() -> None:
+            with contextlib.suppress(FastRagError):  # who finds it too old reads it and is told
+                self._load(workspaces)
+
+        if not self._loading.taken:
+            with contextlib.suppress(StoreUnavailable):  # no thread for it
+                start_thread(read, "catalog")
 
     def _known(self, workspaces: tuple[str, ...]) -> Snapshot | None:
         with self._lock:
@@ -158,16 +202,20 @@ class Catalog:
             self._snapshots.pop(next(iter(self._snapshots)))
         self._snapshots[workspaces] = snapshot
 
-    def _is_old(self, snapshot: Snapshot, times: int = 1) -> bool:
+    def _is_old(self, snapshot: Snapshot, times: float = 1.0) -> bool:
         limit = max(self._max_age_s, _LOAD_SHARE * snapshot.seconds)
         return self._clock.monotonic() - snapshot.taken > times * limit
 
-    def _load(self, workspaces: tuple[str, ...]) -> Snapshot:
+    def _load(self, workspaces: tuple[str, ...], *, exact: bool = False) -> Snapshot:
+        """Read it, or take what somebody else read while this call waited for its turn.
+
+        exact: nothing will do whose reading began before this call, unless nobody has written since.
+        """
         asked = self._clock.monotonic()
         with self._loading:
             known = self._known(workspaces)
-            if known is not None and known.taken >= asked and known.change_count is not None:
-                return known  # somebody else read it while this call waited for its turn
+            if known is not None and self._will_do(known, asked, exact=exact):
+                return known
             self._store.capabilities()  # connects: an engine that starts counts as a change
             started, forgotten = self._clock.monotonic(), self._forgotten
             count = self._store.change_count()
@@ -177,3 +225,9 @@ class Catalog:
                 if self._forgotten == forgotten:  # else it may be of before a write that others know to be done
                     self._keep(workspaces, snapshot)
             return snapshot
+
+    def _will_do(self, known: Snapshot, asked: float, *, exact: bool) -> bool:
+        if not exact and not self._is_old(known, RENEW_SHARE):
+            return True
+        count = known.change_count
+        return count is not None and (known.taken > asked or count == self._store.change_count())

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from markdown_rag.errors import InputError
-from markdown_rag.precedence import PRECEDENCE
 from markdown_rag.search import emptiness
 from markdown_rag.search.answer import Empty, Hit, Mode, SearchAnswer, SearchRequest
 from markdown_rag.search.catalog import Catalog, Snapshot
@@ -63,10 +62,6 @@ class Searcher:
 
         Raises InputError; StoreError where the store fails; EmbeddingError where keywords cannot stand in.
         """
-        with PRECEDENCE.question():
-            return self._search(request)
-
-    def _search(self, request: SearchRequest) -> SearchAnswer:
         if request.k < 1:
             raise InputError(f"k must be from 1 to {MAX_K}, not {request.k}.", "Leave it out for 5.")
         policy = self._policy_of(request)

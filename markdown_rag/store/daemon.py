@@ -24,6 +24,7 @@ from markdown_rag.processes import sockets
 from markdown_rag.processes.detaching import Reporter, RotatingLog, detach
 from markdown_rag.processes.endpoint import Endpoint
 from markdown_rag.processes.findable import Findable, end_after
+from markdown_rag.processes.garbage import keep_what_is_loaded
 from markdown_rag.processes.presence import Presence
 from markdown_rag.store.endpoint import ENDPOINT_FILE, KIND
 from markdown_rag.store.engine import open_database, serve_database
@@ -133,6 +134,7 @@ def main(arguments: list[str] | None = None) -> int:
         make_private(options.data_dir)
         os.chdir(options.data_dir)
         engine = Engine(options.data_dir, loopback=options.loopback)
+        keep_what_is_loaded()
     except Exception as error:
         log.exception("cannot serve %s", options.data_dir)
         held = type(error).__name__ == "DataDirLockedError"  # the library is engine.py's alone

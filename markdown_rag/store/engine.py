@@ -13,9 +13,11 @@ What is stored is the library's own format, written by its own code: a stock Mil
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import threading
+from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,19 +124,30 @@ def _collection_class(kept: type, turns: ReadersFirstLock, activity: Activity) -
         def insert(self, records: list[dict[str, Any]], *arguments: Any, **options: Any) -> list[Any]:
             keys: list[Any] = []
             for start in range(0, len(records), SLICE):
-                with turns.write():
+                with self._turn():
                     keys += super().insert(records[start : start + SLICE], *arguments, **options)
-                    self._flush_if_full()
+                if self._is_full():
+                    with self._turn():
+                        self._flush_if_full()
             return keys
 
         def delete(self, *arguments: Any, **options: Any) -> int:
-            deleted: int = super().delete(*arguments, **options)
+            deleted: int = super().delete(*arguments, **options)  # the gate has taken the turn
             self._flush_if_full()
             return deleted
 
-        def _flush_if_full(self) -> None:
+        @contextlib.contextmanager
+        def _turn(self) -> Iterator[None]:
+            activity.give_way()
+            with turns.write():
+                yield
+
+        def _is_full(self) -> bool:
             # A merge holds the library's lock: a flush would wait for it, and all searches for the flush.
-            if self._memtable.size() >= activity.unflushed_limit() and not self._upkeep:
+            return not self._upkeep and self._memtable.size() >= activity.unflushed_limit()
+
+        def _flush_if_full(self) -> None:
+            if self._is_full():
                 try:
                     super().flush()
                 except OSError:  # what was written is in the log and stays readable; who asks for a flush is told
@@ -143,7 +156,7 @@ def _collection_class(kept: type, turns: ReadersFirstLock, activity: Activity) -
         def flush(self) -> None:
             while True:
                 self._wait_for_bg()
-                with turns.write():
+                with self._turn():
                     if not self._upkeep:
                         super().flush()
                         return
@@ -159,6 +172,7 @@ def _collection_class(kept: type, turns: ReadersFirstLock, activity: Activity) -
 
         def _maintain(self) -> None:
             try:
+                activity.give_way()
                 self._bg_compact_and_index()
                 self._warm()
             finally:

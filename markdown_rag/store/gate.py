@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from markdown_rag.clock import SystemClock
+from markdown_rag.precedence import Precedence
 from markdown_rag.store.endpoint import CHANGES_FILE
 from markdown_rag.store.failures import TAKEN_AWAY
 from markdown_rag.store.rwlock import ReadersFirstLock
 
-SEARCHING_SECONDS = 5.0  # so long after a search, writers think of the next one
+SEARCHING_SECONDS = 5.0  # so long after a search, rows in memory are kept few for the next one
+LINGER_SECONDS = 0.015  # so long after a search of a question, its other one or the look at generations arrives
 
 _FREE = frozenset({"Connect", "GetVersion", "CheckHealth", "GetFlushState", "ListDatabases"})
 _READS = frozenset(
@@ -28,6 +31,7 @@ _READS = frozenset(
 )  # fmt: skip
 _KEEPS_ROWS = frozenset({"LoadCollection", "CreateIndex", "Flush"})  # what is stored stays as it was
 _OWN_TURNS = frozenset({"Insert", "Upsert", "Flush"})  # the database takes turns itself, in small pieces
+_WRITES = _OWN_TURNS | {"Delete"}
 
 
 class Changes:
@@ -51,17 +55,25 @@ class Changes:
 
 
 class Activity:
-    """When somebody searched last, and what follows for writers."""
+    """Who searches now, when somebody did last, and what follows for writers."""
 
     QUIET_ROWS = 2000  # unflushed rows while nobody searches: larger segments, fewer merges
     SEARCHED_ROWS = 500  # while somebody does: every search after a write looks through them
 
     def __init__(self) -> None:
         self._last_search = -SEARCHING_SECONDS
+        self._searches = Precedence(SystemClock(), LINGER_SECONDS)
 
-    def searched(self) -> None:
-        """Somebody has just searched."""
+    @contextlib.contextmanager
+    def search(self) -> Iterator[None]:
+        """Inside, somebody searches."""
         self._last_search = time.monotonic()
+        with self._searches.question():
+            yield
+
+    def give_way(self) -> None:
+        """Before a step of writing, outside of any turn: wait while somebody searches."""
+        self._searches.give_way()
 
     def unflushed_limit(self) -> int:
         """How many rows may wait in memory."""
@@ -106,10 +118,8 @@ class Gate:
         def guarded(request: Any, context: Any) -> Any:
             if not allowed:
                 context.abort(grpc.StatusCode.UNAUTHENTICATED, "wrong token")
-            if method in {"Search", "HybridSearch"}:
-                self._activity.searched()
             self._require_whole(method, context)
-            with self._turn(method):
+            with self._heard(method), self._turn(method):
                 answer = handler.unary_unary(request, context)
             self._require_whole(method, context)  # what was written into a removed file is not stored
             return answer
@@ -126,6 +136,17 @@ class Gate:
             self._lost()
             # Of the codes that say no, one that the client's library does not repeat over this connection.
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, TAKEN_AWAY)
+
+    @contextlib.contextmanager
+    def _heard(self, method: str) -> Iterator[None]:
+        """Searches are known from their arrival on; a write is not even taken apart before its time."""
+        if method in {"Search", "HybridSearch"}:
+            with self._activity.search():
+                yield
+        else:
+            if method in _WRITES:
+                self._activity.give_way()
+            yield
 
     @contextlib.contextmanager
     def _turn(self, method: str) -> Iterator[None]:

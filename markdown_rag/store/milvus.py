@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from markdown_rag.clock import current_stop
 from markdown_rag.errors import StoreAuthError, StoreUnavailable
+from markdown_rag.processes.garbage import keep_what_is_loaded
 from markdown_rag.processes.starting import START_SECONDS
 from markdown_rag.store import columns
 from markdown_rag.store.base import Capabilities
@@ -43,8 +44,6 @@ _imported: list[Any] = []
 
 def library() -> Any:
     """pymilvus, imported once, quiet, and without reading a .env file or MILVUS_URI."""
-    if _imported:
-        return _imported[0]
     with _IMPORTING:
         if _imported:
             return _imported[0]
@@ -65,6 +64,7 @@ def library() -> Any:
         for name in ("pymilvus", "grpc"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         _imported.append(pymilvus)
+        keep_what_is_loaded()
         return pymilvus
 
 

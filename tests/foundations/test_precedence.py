@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
 from markdown_rag.clock import ManualClock, SystemClock
-from markdown_rag.precedence import MOST_SECONDS, TURN_SECONDS, Precedence
+from markdown_rag.precedence import MOST_SECONDS, PRECEDENCE, TURN_SECONDS, Precedence, goes_first
 
 
 def test_a_step_waits_for_nobody_where_nobody_asks() -> None:
@@ -63,3 +66,85 @@ def test_under_questions_without_end_steps_have_their_turns() -> None:
             waited.append(clock.monotonic() - started)
             clock.advance(TURN_SECONDS * 0.6)
     assert waited == pytest.approx([MOST_SECONDS, 0.0, MOST_SECONDS])
+
+
+def test_what_takes_several_questions_is_not_interrupted_between_two_of_them() -> None:
+    clock = ManualClock()
+    precedence = Precedence(clock, linger=0.01)
+    assert precedence.give_way(), "nobody has asked yet"
+    with precedence.question():
+        pass
+    started = clock.monotonic()
+    assert precedence.give_way()
+    assert clock.monotonic() - started == pytest.approx(0.01)
+    assert precedence.give_way()
+    assert clock.monotonic() - started == pytest.approx(0.01), "nobody came"
+
+
+FOLLOWER = """
+import sys
+from markdown_rag.precedence import Sign
+
+sign = Sign(int(sys.argv[1]))
+for line in sys.stdin:
+    print(sign.give_way(), flush=True)
+"""
+
+
+@pytest.fixture
+def follower():
+    """Asks another process, which follows our sign, to give way; whether nobody asked."""
+    precedence = Precedence(SystemClock())
+    fd = precedence.sign().fd
+    with subprocess.Popen(
+        [sys.executable, "-c", FOLLOWER, str(fd)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        pass_fds=[fd],
+        text=True,
+    ) as process:
+
+        def give_way() -> bool:
+            process.stdin.write("\n")
+            process.stdin.flush()
+            return process.stdout.readline() == "True\n"
+
+        yield precedence, give_way
+        process.stdin.close()
+
+
+def test_another_process_gives_way_too_and_has_its_turns(follower) -> None:
+    precedence, give_way = follower
+    assert give_way()
+    with precedence.question():
+        began = time.monotonic()
+        assert not give_way()
+        assert time.monotonic() - began > MOST_SECONDS
+        began = time.monotonic()
+        turns = 0
+        while time.monotonic() - began < TURN_SECONDS / 2:
+            turns += not give_way()
+        assert turns > 1, "it goes on for a while before it waits again"
+    assert give_way()
+
+
+def test_a_sign_that_is_made_while_somebody_asks_says_so() -> None:
+    precedence = Precedence(SystemClock())
+    with precedence.question():
+        assert not precedence.sign().give_way()
+    assert precedence.sign().give_way()
+
+
+def test_what_answers_somebody_goes_first_also_where_it_fails() -> None:
+    asked = []
+
+    @goes_first
+    def answer(text: str) -> str:
+        asked.append(PRECEDENCE.give_way())
+        return text.upper()
+
+    assert answer("a") == "A"
+    with pytest.raises(AttributeError):
+        answer(None)
+    assert asked == [False, False]
+    assert PRECEDENCE.give_way()

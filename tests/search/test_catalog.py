@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from markdown_rag.search.catalog import MAX_AGE_S, Catalog
+from markdown_rag.errors import StoreUnavailable
+from markdown_rag.search.catalog import ASKED_LATELY_S, MAX_AGE_S, Catalog
 from markdown_rag.store.base import EVERYTHING, Capabilities, FileEntry, Model, RowKey, Where
 from markdown_rag.store.memory import MemoryStore
-from tests.waiting import SECONDS
+from tests.waiting import SECONDS, eventually
 
 
 class CountingStore(MemoryStore):
@@ -240,3 +241,65 @@ def test_a_small_workspace_is_as_new_beside_a_large_one_as_alone(libraries) -> N
     shelf.clock.advance(MAX_AGE_S + 1)
     assert len(shelf.catalog.snapshot(("small",)).files) == 2
     assert len(shelf.catalog.snapshot().files) == 40, "which is costly to read, and so kept for longer"
+
+
+def test_a_catalog_is_renewed_before_it_is_too_old_and_questions_go_on_meanwhile(held) -> None:
+    held.add("a.md", "alpha")
+    old = held.catalog.snapshot()
+    held.add("b.md", "beta")
+    held.clock.advance(MAX_AGE_S * 0.6)
+    for _ in range(3):
+        assert held.catalog.snapshot() is old
+        assert held.catalog.current() is None
+    assert held.store.reading.wait(SECONDS)
+    held.store.go_on.set()
+    eventually(held.catalog.current)
+    assert len(held.catalog.snapshot().files) == 2
+    assert held.store.reads["whole"] == 2
+
+
+def test_who_writes_while_others_ask_reads_the_catalog_for_them(shelf) -> None:
+    shelf.add("a.md", "alpha")
+    shelf.paths("alpha")
+    shelf.add("b.md", "alpha")
+    shelf.catalog.written()
+    assert shelf.store.reads == {"whole": 2}
+    assert shelf.ask("alpha").total_files == 2
+    assert shelf.store.reads == {"whole": 2}
+    shelf.clock.advance(ASKED_LATELY_S)
+    shelf.add("c.md", "alpha")
+    shelf.catalog.written()
+    assert shelf.store.reads == {"whole": 2}, "nobody asks"
+    assert shelf.ask("alpha").total_files == 3
+
+
+def test_a_write_is_seen_at_once_also_where_the_catalog_cannot_be_read_after_it(libraries) -> None:
+    class Failing(CountingStore):
+        def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
+            found = super().catalog(where)
+            if self.reads["whole"] == 2:
+                raise StoreUnavailable("It is away.")
+            return found
+
+    shelf = libraries(store=Failing())
+    shelf.add("a.md", "alpha")
+    shelf.paths("alpha")
+    shelf.add("b.md", "alpha")
+    shelf.catalog.written()
+    assert shelf.ask("alpha").total_files == 2
+
+
+def test_a_reading_that_began_before_a_write_ended_is_not_shown_after_it(held) -> None:
+    held.add("a.md", "alpha")
+    held.catalog.snapshot()
+    held.clock.advance(MAX_AGE_S + 1)
+    held.store.delete(["counts as a change"])
+    with ThreadPoolExecutor(2) as pool:
+        early = pool.submit(held.catalog.snapshot)
+        assert held.store.reading.wait(SECONDS)
+        held.add("b.md", "beta")
+        done = pool.submit(held.catalog.written)
+        held.store.go_on.set()
+        assert len(early.result().files) == 1
+        done.result()
+    assert len(held.catalog.snapshot().files) == 2

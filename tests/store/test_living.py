@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from markdown_rag.precedence import MOST_SECONDS
+from markdown_rag.store.engine import SLICE
 from markdown_rag.store.gate import Activity
 from markdown_rag.store.memory import MemoryStore, bm25
 from markdown_rag.store.rows import to_row
 from markdown_rag.store.rwlock import ReadersFirstLock
 from markdown_rag.store.schema import SPARSE_FIELD
+from tests.waiting import joined
 
 from .conftest import DIMENSION, MODEL, record, vector
 
@@ -41,8 +45,8 @@ class Opened:
     def __init__(self, folder: Path) -> None:
         from markdown_rag.store.engine import open_database
 
-        self.turns = ReadersFirstLock()
-        self._open = lambda: open_database(folder, self.turns, Activity())
+        self.turns, self.activity = ReadersFirstLock(), Activity()
+        self._open = lambda: open_database(folder, self.turns, self.activity)
         self.database = self._open()
         self.name = f"c{next(_names)}"
         self.collection = self.database.create_collection(self.name, library_schema())
@@ -260,3 +264,24 @@ def test_what_was_deleted_is_copied_after_a_flush_and_not_for_every_question(ope
     assert collection._living._stored() is stored
     collection.flush()
     assert collection._living._stored() is not stored
+
+
+def test_rows_are_not_inserted_while_somebody_searches_but_for_their_turns(opened: Opened):
+    rows = [row_of(number, 0) for number in range(2 * SLICE)]
+    with opened.activity.search():
+        inserting = threading.Thread(target=opened.collection.insert, args=(rows,))
+        inserting.start()
+        assert not inserting.join(MOST_SECONDS / 2)
+        assert opened.collection.query("ord >= 0") == []
+        joined(inserting)
+    assert len(opened.collection.query("ord >= 0")) == len(rows), "they come in under a search without end too"
+
+
+def test_rows_are_flushed_in_a_turn_that_no_search_waits_for(opened: Opened, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Activity, "QUIET_ROWS", 2 * SLICE)
+    monkeypatch.setattr(Activity, "SEARCHED_ROWS", 2 * SLICE)
+    opened.collection.insert([row_of(number, 0) for number in range(2 * SLICE - 1)])
+    kept = opened.collection._memtable
+    opened.collection.insert([row_of(2 * SLICE, 0)])
+    assert opened.collection._memtable is not kept, "full"
+    assert len(opened.collection.query("ord >= 0")) == 2 * SLICE
