@@ -6,6 +6,9 @@ index: a full index run with the engine warm, beside the raw insert and flush of
 time. rescan: nothing has changed, beside walking and stating the files. search: idle, beside a raw dense and a raw BM25
 call. during: while the second corpus is indexed, beside the same raw calls while the same rows are inserted raw in the
 same time. start is ``bench_start.py``, memory ``bench_memory.py``.
+
+Raw calls go to the libraries as they are installed; the same calls to our engine, which is Milvus Lite with our
+changes, follow as a second floor.
 """
 
 from __future__ import annotations
@@ -17,17 +20,19 @@ import shutil
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from floors import RawEngine, chunks_of, provide, renamed
+from floors import DATA_DIR, OurEngine, Raw, StockEngine, chunks_of, provide, renamed
 from serving import COMMAND, Server, Stub, machine, median, percentile, questions, variables
 
 DIMENSION = 768
 SEARCHES = 60
 PAUSE_SECONDS = 0.05  # between two searches while rows are inserted
 RAW_BATCH = 500
+STOCK, OWN = "floor", "on our engine"  # what the same calls go to
 
 
 @dataclass(frozen=True)
@@ -53,48 +58,55 @@ class Place:
         return self.work / f"state-{name}"
 
 
-def tell(goal: str, ours: list[float], floor: list[float], unit: str = "s", **more: float) -> None:
-    """One line: medians, their ratio, and what else is worth knowing."""
-    a, b = median(ours), median(floor)
+def tell(goal: str, ours: list[float], floors: dict[str, list[float]], unit: str = "s", **more: float) -> None:
+    """One line: medians, their ratios, and what else is worth knowing."""
+    a = median(ours)
+    told = "; ".join(
+        f"{name} {median(taken):.3g} {unit}, ratio {a / median(taken):.2f}" for name, taken in floors.items()
+    )
     extra = ", ".join(f"{name} {value:.3g}" for name, value in more.items())
-    pairs = " ".join(f"{x:.3g}/{y:.3g}" for x, y in zip(ours, floor, strict=False)) if len(ours) < 10 else len(ours)
-    print(f"{goal:8} ours {a:.3g} {unit}, floor {b:.3g} {unit}, ratio {a / b:.2f} ({extra}) [{pairs}]", flush=True)
+    each = " ".join(f"{x:.3g}" for x in ours) if len(ours) < 10 else len(ours)
+    print(f"{goal:8} ours {a:.3g} {unit}; {told} ({extra}) [{each}]", flush=True)
 
 
 async def measure_index(place: Place) -> None:
-    """Rounds of a full index in a fresh state, each followed by its floor on the same engine."""
+    """Rounds of a full index in a fresh state, each followed by its floors on copies of the state before it."""
     texts = chunks_of(place.corpus)
-    ours, floor, inserts, provided, cpu, floor_cpu = [], [], [], [], [], []
+    ours, provided, cpu, floor_cpu = [], [], [], []
+    inserts: dict[str, list[float]] = {STOCK: [], OWN: []}
     megabytes = sum(path.stat().st_size for path in place.corpus.rglob("*.md")) / 1e6
     async with place.server("cold") as server:
         cold = (await server.index(place.corpus, poll=0))["total_s"]
     for number in range(place.rounds):
         name = f"index{number}"
         warm_up = place.work / "warm-up"
+        before_it = place.state(f"before{number}")
         async with place.server(name) as server:
             warm_up.mkdir(exist_ok=True)
             (warm_up / "a.md").write_text("# Warm up\n\nOne file, so that everything is open.\n", encoding="utf-8")
             await server.index(warm_up, poll=0)
-            raw = RawEngine(place.state(name))
+            shutil.copytree(place.state(name) / DATA_DIR, before_it / DATA_DIR)
             place.stub.reset()
             before = server.cost.restart()
             ours.append((await server.index(place.corpus, poll=0))["total_s"])
             cpu.append(sum(server.cost.since(before)["cpu_s"].values()) + place.stub.stats()["stub_cpu_s"])
-            rows = raw.rows(raw.collection())
-            empty = raw.create("raw", DIMENSION)
-            place.stub.reset()
-            before, own = server.cost.restart(), time.process_time()
-            inserts.append(raw.insert_and_flush(empty, rows))
-            provided.append(provide(place.stub.url, texts, DIMENSION))
-            engine = server.cost.since(before)["cpu_s"]["engine"]
-            floor_cpu.append(time.process_time() - own + engine + place.stub.stats()["stub_cpu_s"])
-            floor.append(inserts[-1] + provided[-1])
-            raw.close()
+            with closing(OurEngine(place.state(name))) as raw:
+                rows = raw.rows(raw.collection())
+            with closing(StockEngine(before_it, place.work / f"stock{number}")) as stock:
+                place.stub.reset()
+                own, engine = time.process_time(), stock.cpu_s
+                inserts[STOCK].append(stock.insert_and_flush(stock.collection(), rows))
+                provided.append(provide(place.stub.url, texts, DIMENSION))
+                spent = time.process_time() - own + stock.cpu_s - engine
+                floor_cpu.append(spent + place.stub.stats()["stub_cpu_s"])
+            with closing(OurEngine(before_it)) as raw:
+                inserts[OWN].append(raw.insert_and_flush(raw.collection(), rows))
         shutil.rmtree(place.state(name))
     took = median(ours)
+    floors = {name: [a + b for a, b in zip(seconds, provided, strict=True)] for name, seconds in inserts.items()}
     tell(
-        "index", ours, floor, rows=len(rows), raw_insert=median(inserts), provider=median(provided), cold=cold,
-        mb_per_s=megabytes / took, cpu_s=median(cpu), floor_cpu_s=median(floor_cpu),
+        "index", ours, floors, rows=len(rows), provider=median(provided), cold=cold, mb_per_s=megabytes / took,
+        cpu_s=median(cpu), floor_cpu_s=median(floor_cpu),
     )  # fmt: skip
 
 
@@ -110,7 +122,7 @@ async def measure_rescan(place: Place) -> None:
             ours.append(figures["total_s"])
             inside.append(figures["result"]["timings_seconds"]["total"])
             floor.append(walk(place.corpus))
-    tell("rescan", ours, floor, job=median(inside))
+    tell("rescan", ours, {"floor": floor}, job=median(inside))
 
 
 def walk(folder: Path) -> float:
@@ -123,21 +135,27 @@ def walk(folder: Path) -> float:
 
 
 async def measure_search(place: Place) -> None:
-    """Searches of an idle index, each beside a raw pair of calls."""
+    """Searches of an idle index, each beside raw pairs of calls."""
     asked = questions(place.corpus, SEARCHES + 5)
     async with place.server("main") as server:
         await server.index(place.corpus, poll=0)
-        raw = RawEngine(place.state("main"))
+        stock, raw = StockEngine(place.state("main"), place.work / "stock"), OurEngine(place.state("main"))
         name = raw.collection()
         rows = raw.client.query(name, output_fields=["count(*)"])[0]["count(*)"]
-        ours, again, floor = [], [], []
+        ours, again, floors = [], [], {STOCK: [], OWN: []}
         for number, query in enumerate(asked):
-            taken = (await server.search(query), raw.pair(name, vector(number), query), await server.search(query))
+            taken = (
+                await server.search(query),
+                stock.pair(name, vector(number), query),
+                raw.pair(name, vector(number), query),
+                await server.search(query),
+            )
             if number >= 5:
-                for values, seconds in zip((ours, floor, again), taken, strict=True):
+                for values, seconds in zip((ours, floors[STOCK], floors[OWN], again), taken, strict=True):
                     values.append(seconds * 1000)
         raw.close()
-    tell("search", ours, floor, "ms", rows=rows, p95=percentile(ours, 0.95), floor_p95=percentile(floor, 0.95),
+        stock.close()
+    tell("search", ours, floors, "ms", rows=rows, p95=percentile(ours, 0.95), floor_p95=percentile(floors[STOCK], 0.95),
          asked_before=median(again))  # fmt: skip
 
 
@@ -152,9 +170,10 @@ async def measure_during(place: Place) -> None:
     asked = questions(place.corpus, 500, seed=11)
     async with place.server("main") as server:
         await server.index(place.corpus, poll=0)
-        raw = RawEngine(place.state("main"))
+        stock, raw = StockEngine(place.state("main"), place.work / "stock-main"), OurEngine(place.state("main"))
         name = raw.collection()
-        ours, floor, rates = [], [], []
+        ours, rates = [], []
+        floors: dict[str, list[float]] = {STOCK: [], OWN: []}
         first = raw.workspaces(name)
         for number in range(place.rounds):
             folder = place.work / f"second-{number}"
@@ -166,13 +185,18 @@ async def measure_during(place: Place) -> None:
             rows = raw.rows(name, added)
             rates.append(len(rows) / seconds)
             await server.call("clear_index", workspace=str(folder), confirm=True)
-            thread = raw.insert_over(name, renamed(rows, f"raw{number}"), RAW_BATCH, seconds)
-            floor += await while_going(thread.is_alive, lambda n: in_thread(raw, name, asked[n % len(asked)], n))
-            raw.remove(name, f"raw{number}")
+            for floor, engine in ((STOCK, stock), (OWN, raw)):
+                thread = engine.insert_over(name, renamed(rows, f"raw{number}"), RAW_BATCH, seconds)
+                floors[floor] += await while_going(
+                    thread.is_alive, lambda n, engine=engine: in_thread(engine, name, asked[n % len(asked)], n)
+                )
+                engine.remove(name, f"raw{number}")
         raw.close()
+        stock.close()
     tell(
-        "during", ours, floor, "ms", rows_added=len(rows), rows_per_s=median(rates), p95=percentile(ours, 0.95),
-        floor_p95=percentile(floor, 0.95), searches=len(ours), floor_searches=len(floor),
+        "during", ours, floors, "ms", rows_added=len(rows), rows_per_s=median(rates), p95=percentile(ours, 0.95),
+        floor_p95=percentile(floors[STOCK], 0.95), own_p95=percentile(floors[OWN], 0.95), searches=len(ours),
+        floor_searches=len(floors[STOCK]),
     )  # fmt: skip
 
 
@@ -193,7 +217,7 @@ async def while_going(going: Callable[[], bool], search: Callable[[int], Awaitab
     return taken
 
 
-async def in_thread(raw: RawEngine, name: str, query: str, number: int) -> float:
+async def in_thread(raw: Raw, name: str, query: str, number: int) -> float:
     """A raw pair of calls."""
     return await asyncio.to_thread(raw.pair, name, vector(number), query)
 

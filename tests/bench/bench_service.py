@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import psutil
 from bench_start import EMPTY, HELLO
-from floors import RawEngine
+from floors import OurEngine, Raw, StockEngine, renamed
 from serving import machine, median, percentile
 
 from markdown_rag.facade import Facade, IndexCall, SearchCall
@@ -35,6 +35,7 @@ from markdown_rag.service.opening import open_facade
 from markdown_rag.settings import load_settings
 
 DIMENSION = 512  # of the local model
+RAW_BATCH = 500  # rows of a raw insert
 LEAST = 100  # questions while files are written again
 AGENT = "from markdown_rag.server.guard import main; main()"
 QUERIES = (
@@ -123,28 +124,53 @@ def agents(environ: dict[str, str], vault: Path) -> dict[str, Any]:
 
 
 def while_indexing(service: Facade, vault: Path, state: Path, files: int) -> dict[str, Any]:
-    """Searches of 8 agents at once, idle and while every file is written again, each beside raw pairs of calls."""
-    raw = RawEngine(state)
-    name = raw.collection()
+    """Searches of 8 agents at once, idle and while every file is written again, each beside raw pairs of calls.
+
+    Raw calls to our engine meet the same runs. Those to the libraries as they are installed meet the rows of a run,
+    inserted raw in the time that a run takes.
+    """
+    stock, ours = StockEngine(state, state / "stock"), OurEngine(state)
+    name = ours.collection()
+    rows = ours.rows(name)
     query_vector = np.full(DIMENSION, DIMENSION**-0.5, dtype=np.float32)
+    took: list[float] = []
 
     def search(turn: int) -> None:
         service.search(SearchCall(QUERIES[turn % len(QUERIES)]))
 
-    def pair(turn: int) -> None:
-        raw.pair(name, query_vector, QUERIES[turn % len(QUERIES)])
+    def pair(engine: Raw, turn: int) -> None:
+        engine.pair(name, query_vector, QUERIES[turn % len(QUERIES)])
+
+    def run(ask_once: Callable[[int], None]) -> list[float]:
+        began = time.monotonic()
+        job_id = service.index(IndexCall(root=str(vault), force=True))["job_id"]
+        times = storm(ask_once, 60.0, partial(is_running, service, job_id))
+        finish(service, job_id)
+        took.append(time.monotonic() - began)
+        return times
+
+    def raw_run(ask_once: Callable[[int], None]) -> list[float]:
+        mark = f"raw{time.monotonic_ns()}"
+        inserting = stock.insert_over(name, renamed(rows, mark), RAW_BATCH, sum(took) / len(took))
+        times = storm(ask_once, 60.0, inserting.is_alive)
+        inserting.join()
+        stock.remove(name, mark)
+        return times
 
     figures: dict[str, Any] = {"n": files}
-    for kind, ask_once in (("search", search), ("raw", pair)):
+    for kind, ask_once, load in (
+        ("search", search, run),
+        ("raw_on_our_engine", partial(pair, ours), run),
+        ("raw", partial(pair, stock), raw_run),
+    ):
+        storm(ask_once, 2.0)  # the first questions of a process load what the others use
         figures[f"8_agents_{kind}_idle_ms"] = ms(storm(ask_once, 10.0))
         times: list[float] = []
         while len(times) < LEAST:  # one run is over after a few questions
-            job_id = service.index(IndexCall(root=str(vault), force=True))["job_id"]
-            going = partial(is_running, service, job_id)
-            times += storm(ask_once, 60.0, going)
-            finish(service, job_id)
+            times += load(ask_once)
         figures[f"8_agents_{kind}_indexing_ms"] = ms(times)
-    raw.close()
+    ours.close()
+    stock.close()
     return figures
 
 

@@ -1,12 +1,16 @@
 """What the parts alone cost, without this package between: raw engine calls through pymilvus, the provider over HTTP.
 
-The engine is the same process that the server uses, so a ratio of the two says what everything above it adds.
+The libraries are used as they are installed: neither their client nor their engine holds anything of ours here. The
+same calls on our engine's process, which is the libraries' with our changes, say what everything above it adds.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -16,18 +20,27 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+import psutil
 from pymilvus import MilvusClient
 
 from markdown_rag.markdown.chunking import ChunkPolicy, Document
 from markdown_rag.markdown.documents import to_document
 from markdown_rag.markdown.lexical import analyze
 from markdown_rag.store import schema
-from markdown_rag.store.base import Model
-from markdown_rag.store.collection import MilvusStore
 from markdown_rag.store.launcher import connect_engine
-from markdown_rag.store.target import target_of
 
+DATA_DIR = "milvus_markdown.db"
 INSERT_ROWS = 1000
+STOCK = """
+import sys
+from milvus_lite.adapter.grpc.server import start_server_in_thread
+
+server, database, port = start_server_in_thread(sys.argv[1])
+print(port, flush=True)
+sys.stdin.read()
+server.stop(grace=None).wait()
+database.close()
+"""
 LIMIT = 100  # rows of each raw search: what a search of ours asks for
 Row = dict[str, Any]
 
@@ -71,14 +84,11 @@ def provide(url: str, texts: Sequence[str], dimension: int, items: int = 250, co
     return time.perf_counter() - started
 
 
-class RawEngine:
-    """The embedded engine of a state directory through pymilvus alone. Keeps the engine alive until close()."""
+class Raw:
+    """Raw calls through pymilvus. client: connected to an engine; nothing of this package is between."""
 
-    def __init__(self, state: Path) -> None:
-        data_dir = state / "milvus_markdown.db"
-        self._state = state
-        self._engine = connect_engine(data_dir, state)
-        self.client = MilvusClient(uri=self._engine.uri, token=self._engine.token, dedicated=True)
+    def __init__(self, uri: str, token: str = "") -> None:
+        self.client = MilvusClient(uri=uri, token=token, dedicated=True)
 
     def collection(self) -> str:
         """The one collection that the server has made."""
@@ -102,15 +112,6 @@ class RawEngine:
         for start in range(0, len(rows), INSERT_ROWS):
             self.client.delete(collection, ids=[row["id"] for row in rows[start : start + INSERT_ROWS]])
         self.client.flush(collection)
-
-    def create(self, prefix: str, dimension: int) -> str:
-        """An empty collection with the schema and the indexes of ours."""
-        model = Model("raw", prefix, dimension)
-        target = target_of("milvus_markdown.db", "", self._state)
-        store = MilvusStore(target, prefix, model, insert_rows=INSERT_ROWS, seconds=60)
-        store.ensure()
-        store.close()
-        return store.collection
 
     def insert_and_flush(self, collection: str, rows: Sequence[Row]) -> float:
         """Seconds to insert all rows in large requests, and to flush."""
@@ -156,7 +157,45 @@ class RawEngine:
     def close(self) -> None:
         """Let go of the engine."""
         self.client.close()
+
+
+class OurEngine(Raw):
+    """The embedded engine's process of a state directory. Keeps it alive until close()."""
+
+    def __init__(self, state: Path) -> None:
+        self._engine = connect_engine(state / DATA_DIR, state)
+        super().__init__(self._engine.uri, self._engine.token)
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        super().close()
         self._engine.close()
+
+
+class StockEngine(Raw):
+    """Milvus Lite as it is installed, in a process of its own, over a copy of a state directory's data.
+
+    cpu_s: processor time of that process.
+    """
+
+    def __init__(self, state: Path, copy: Path) -> None:
+        shutil.copytree(state / DATA_DIR, copy)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", STOCK, str(copy)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout
+        super().__init__(f"http://127.0.0.1:{self._process.stdout.readline().strip()}")
+        self.client.load_collection(self.collection())
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time of the engine's process so far, in seconds."""
+        return float(sum(psutil.Process(self._process.pid).cpu_times()[:2]))
+
+    def close(self) -> None:
+        """End the engine."""
+        super().close()
+        self._process.communicate()
 
 
 def renamed(rows: Sequence[Row], mark: str) -> list[Row]:
