@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from markdown_rag.embeddings.answers import combine
 from markdown_rag.embeddings.base import Limits, Vector
-from markdown_rag.embeddings.packing import cut
+from markdown_rag.embeddings.packing import cut, pack
 
 BLANK = "the text is blank"
 
@@ -15,20 +14,36 @@ BLANK = "the text is blank"
 class Assembly:
     """The texts of one run. vectors[i] is None until texts[i] is complete; refused[i] says why it never will be.
 
-    pieces: what is to be sent, valid Unicode and never blank; sizes: their estimated tokens.
+    pieces: what is to be sent, valid Unicode and never blank, as far as ``batches`` was asked; sizes: their estimated
+    tokens.
     """
 
     def __init__(self, texts: Sequence[str], limits: Limits) -> None:
-        # A lone surrogate is no Unicode and cannot be sent by anybody.
-        sent = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
-        cutting = cut(sent, limits)
-        self.pieces = cutting.texts
-        self.sizes = cutting.sizes
+        self.pieces: list[str] = []
+        self.sizes: list[int] = []
         self.vectors: list[Vector | None] = [None] * len(texts)
-        self._owners = cutting.owners
-        self._left = Counter(cutting.owners)
+        self.refused: dict[int, str] = {i: BLANK for i, text in enumerate(texts) if not text or text.isspace()}
+        self._texts = texts
+        self._limits = limits
+        self._owners: list[int] = []
+        self._left: dict[int, int] = {}
         self._parts: dict[int, list[tuple[Vector, int]]] = {}
-        self.refused: dict[int, str] = {index: BLANK for index in range(len(texts)) if index not in self._left}
+
+    def batches(self, items: int) -> Iterator[list[int]]:
+        """The pieces that travel together, of at most so many texts, each batch made when it is asked for."""
+        return pack(self._sizes(), self._limits, items)
+
+    def _sizes(self) -> Iterator[int]:
+        for owner, text in enumerate(self._texts):
+            # A lone surrogate is no Unicode and cannot be sent by anybody.
+            sent = text if text.isascii() else text.encode("utf-8", "replace").decode()
+            parts = cut(sent, self._limits)
+            self._left[owner] = len(parts)
+            for part, size in parts:
+                self.pieces.append(part)
+                self.sizes.append(size)
+                self._owners.append(owner)
+                yield size
 
     def add(self, pieces: Sequence[int], vectors: Sequence[Vector]) -> list[int]:
         """Take the pieces' vectors; the indices of the texts that are complete now."""

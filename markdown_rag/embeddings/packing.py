@@ -7,8 +7,7 @@ counts with a tokenizer of its own and none of them can be asked without a downl
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
 from markdown_rag.embeddings.base import Limits
 
@@ -38,50 +37,38 @@ def room(limit: int) -> int:
     return max(1, int(limit * _FILL))
 
 
-def pack(sizes: Sequence[int], limits: Limits, items: int) -> list[list[int]]:
+def pack(sizes: Iterable[int], limits: Limits, items: int) -> Iterator[list[int]]:
     """Batches of indices, in order, each within items, limits.items and limits.request_tokens.
 
-    sizes: estimated tokens of each text. A text that alone is over the request's limit gets a batch of its own.
+    sizes: estimated tokens of each text, asked for as they are needed. A text that alone is over the request's limit
+    gets a batch of its own.
     """
     most = min(value for value in (items, limits.items or items) if value > 0)
     budget = room(limits.request_tokens) if limits.request_tokens else 0
-    batches: list[list[int]] = []
     current: list[int] = []
     tokens = 0
     for index, size in enumerate(sizes):
         if current and (len(current) >= most or (budget and tokens + size > budget)):
-            batches.append(current)
+            yield current
             current, tokens = [], 0
         current.append(index)
         tokens += size
     if current:
-        batches.append(current)
-    return batches
+        yield current
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
-    """Texts cut to the model's limit. texts[i] is a piece of text owners[i]; sizes[i] are its estimated tokens."""
+def cut(text: str, limits: Limits) -> list[tuple[str, int]]:
+    """A text whole where the model can read it, else in pieces that together hold all of it; each with its size.
 
-    texts: list[str]
-    owners: list[int]
-    sizes: list[int]
-
-
-def cut(texts: Sequence[str], limits: Limits) -> Pieces:
-    """Every text whole where the model can read it, else in pieces that together hold all of it; blank ones: none."""
+    A size is the estimated tokens. A blank text has no pieces.
+    """
+    if not text or text.isspace():
+        return []
+    size = estimate_tokens(text)
     most = room(limits.text_tokens) if limits.text_tokens else 0
-    pieces = Pieces([], [], [])
-    for owner, text in enumerate(texts):
-        size = estimate_tokens(text)
-        if not text or text.isspace():
-            continue
-        fits = not most or size <= most
-        for part in [text] if fits else split_text(text, most):
-            pieces.texts.append(part)
-            pieces.owners.append(owner)
-            pieces.sizes.append(size if fits else estimate_tokens(part))
-    return pieces
+    if not most or size <= most:
+        return [(text, size)]
+    return [(part, estimate_tokens(part)) for part in split_text(text, most)]
 
 
 def split_text(text: str, tokens: int) -> list[str]:

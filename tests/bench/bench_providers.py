@@ -82,7 +82,7 @@ def measure(provider: str, url: str, texts: list[str]) -> tuple[float, float, in
     made.embed(["connect"], Role.DOCUMENT)
     policy = BatchPolicy(concurrent=CONCURRENT)
     most = min(policy.items, made.limits.items or policy.items)
-    batches = [[texts[i] for i in piece] for piece in pack([estimate_tokens(t) for t in texts], made.limits, most)]
+    batches = [[texts[i] for i in piece] for piece in pack(map(estimate_tokens, texts), made.limits, most)]
     ours: list[float] = []
     bare: list[float] = []
     with ThreadPoolExecutor(CONCURRENT) as threads:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ SIZES = st.lists(st.integers(1, 400), max_size=60)
 def test_every_text_is_in_exactly_one_batch_and_no_batch_is_over_a_limit(
     sizes: list[int], items: int, most: int, tokens: int
 ) -> None:
-    batches = pack(sizes, Limits(most, tokens, 0), items)
+    batches = list(pack(iter(sizes), Limits(most, tokens, 0), items))
     assert [index for batch in batches for index in batch] == list(range(len(sizes)))
     for batch in batches:
         assert 0 < len(batch) <= min(items, most or items)
@@ -42,12 +44,26 @@ def test_a_text_is_cut_between_words_where_it_has_some() -> None:
 
 
 def test_only_texts_over_the_models_limit_are_cut() -> None:
-    pieces = cut(["short", "x" * 4_000, "  ", "end"], Limits(0, 0, 400))
-    assert pieces.owners[0] == 0
-    assert pieces.owners[-1] == 3
-    assert pieces.owners.count(1) > 1
-    assert 2 not in pieces.owners
-    assert "".join(t for t, owner in zip(pieces.texts, pieces.owners, strict=True) if owner == 1) == "x" * 4_000
+    limits = Limits(0, 0, 400)
+    assert cut("short", limits) == [("short", estimate_tokens("short"))]
+    assert cut("  ", limits) == []
+    long = cut("x" * 4_000, limits)
+    assert len(long) > 1
+    assert "".join(part for part, _ in long) == "x" * 4_000
+    assert all(size == estimate_tokens(part) <= room(400) for part, size in long)
+
+
+def test_texts_are_looked_at_as_their_batches_are_asked_for() -> None:
+    looked = []
+
+    def sizes() -> Iterator[int]:
+        for size in range(1, 100):
+            looked.append(size)
+            yield size
+
+    batches = pack(sizes(), Limits(0, 0, 0), 10)
+    assert len(next(batches)) == 10
+    assert len(looked) == 11
 
 
 @pytest.mark.parametrize(
