@@ -10,14 +10,13 @@ from thread to thread in short turns (``take_short_turns``), which nothing else 
 from __future__ import annotations
 
 import functools
-import mmap
 import os
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import ParamSpec, TypeVar
 
 from markdown_rag.clock import Clock, SystemClock
@@ -26,6 +25,7 @@ MOST_SECONDS = 0.2  # that background work waits,
 TURN_SECONDS = 0.05  # and how long it then goes on unasked
 SWITCH_SECONDS = 0.0005
 LOOK_SECONDS = 0.002  # between two looks at a sign
+_ASKED, _QUIET = b"\1", b"\0"
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,24 +39,28 @@ class Sign:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self._byte = mmap.mmap(fd, 1)
         self._turn_ends = 0.0
 
     @classmethod
     def create(cls) -> Sign:
         """A sign that nobody follows yet. Raises OSError where no file can be made."""
-        with tempfile.TemporaryFile() as file:
-            file.truncate(1)
+        with tempfile.TemporaryFile(buffering=0) as file:
+            file.write(_QUIET)
             return cls(os.dup(file.fileno()))
 
     def show(self, *, somebody_asks: bool) -> None:
         """Change what it says."""
-        self._byte[0] = somebody_asks
+        os.pwrite(self.fd, _ASKED if somebody_asks else _QUIET, 0)
+
+    @property
+    def somebody_asks(self) -> bool:
+        """What it says."""
+        return os.pread(self.fd, 1, 0) == _ASKED
 
     def give_way(self) -> bool:
         """Between two steps of background work: wait while the sign says that somebody asks; whether nobody does."""
         began = time.monotonic()
-        while self._byte[0]:
+        while self.somebody_asks:
             now = time.monotonic()
             if now < self._turn_ends:
                 return False
@@ -106,7 +110,8 @@ class Precedence:
         else:
             self._nobody_asks.set()
         if self._sign is not None:
-            self._sign.show(somebody_asks=bool(self._asking))
+            with suppress(OSError):  # a disk that fails: the other process gives way too seldom or too often
+                self._sign.show(somebody_asks=bool(self._asking))
 
     def sign(self) -> Sign:
         """What another process is to follow. Raises OSError where none can be made."""
