@@ -26,7 +26,7 @@ MAX_AGE_S = 5.0
 RENEW_SHARE = 0.5  # of that age, from which on a question has it read anew without waiting for it
 ASKED_LATELY_S = 30.0
 _KEPT = 16  # different sets of workspaces, and counts of a snapshot, that are kept at the same time
-_LOAD_SHARE = 20  # a snapshot that took t seconds is kept for at least 20 t: reading costs at most 5 % of the time
+_LOAD_SHARE = 20  # what took t seconds to read may be 20 t old: reading takes at most a tenth of the time
 
 
 @dataclass(frozen=True, slots=True)
