@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from markdown_rag.amounts import amount
 from markdown_rag.facade import Json
 from markdown_rag.indexing.report import Problem, ProblemKind, Report
 from markdown_rag.paths import Scope, is_within
@@ -55,17 +56,18 @@ def _dollars(cost: float | None) -> float | None:
 
 def _message(report: Report) -> str:
     if report.postponed:
+        waiting = amount(report.postponed, "file waits", "files wait")
         return (
-            f"The token budget is used up: {report.postponed} files wait for the next run, which goes on from here "
+            f"The token budget is used up: {waiting} for the next run, which goes on from here "
             "(EMBEDDING_BUDGET_TOKENS)."
         )
     if report.failed:
-        done = report.new + report.modified
-        return f"{report.failed} files could not be indexed (see problems); {done} were. The next run tries again."
+        done = amount(report.new + report.modified, "was", "were")
+        return f"{amount(report.failed, 'file')} could not be indexed (see problems); {done}. The next run tries again."
     if report.new or report.modified:
         return "Incremental update"
     if report.deleted:
-        return f"Pruned {report.deleted} deleted/moved files. No new files to index."
+        return f"Pruned {amount(report.deleted, 'deleted/moved file')}. No new files to index."
     return "Already up to date, Nothing to index!"
 
 
@@ -119,7 +121,7 @@ _NEXT = "An index run puts right what was only edited or deleted since."
 
 def audit_result(findings: Sequence[Finding], target: str, failures: Sequence[str] = ()) -> Json:
     """What is wrong between index and disk. failures: what stopped a repair."""
-    what = "1 difference" if len(findings) == 1 else f"{len(findings)} differences"
+    what = amount(len(findings), "difference")
     words = [f"{what} between index and disk for {target}.", _NEXT] if findings else [f"{_AGREE} for {target}."]
     return {
         "ok": not findings,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from markdown_rag.amounts import amount
 from markdown_rag.facade import Json
 from markdown_rag.jobs.job import Job, Status
 from markdown_rag.library.passages import passage_id
@@ -76,7 +77,7 @@ def under_way(job: Job, *, elsewhere: bool = False) -> str:
     if job.status is Status.QUEUED:
         return f"{which} is queued; the answer is of what is there already."
     progress = job.progress
-    done = f"{progress.processed_files} of {progress.total_files} files done, {progress.percent:g} %"
+    done = f"{progress.processed_files} of {amount(progress.total_files, 'file')} done, {progress.percent:g} %"
     share = done if progress.total_files else "started"
     return f"{which} is under way ({share}); the answer is of what is there already."
 

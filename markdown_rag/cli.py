@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from markdown_rag import __version__, asking
+from markdown_rag.amounts import amount
 from markdown_rag.errors import FastRagError, InputError, NotFound, SettingsError, WorkspaceError
 from markdown_rag.facade import Facade, IndexCall, Unusable, job_of
 from markdown_rag.service.opening import open_facade
@@ -184,10 +185,9 @@ def migrate(app: Facade, options: argparse.Namespace) -> int:
         say_json(done)
         return DONE
     for moved in done["collections"]:
-        say(
-            f"{moved['collection']}: {moved['files']} files ({moved['rows']:,} chunks) copied, {moved['present']} were "
-            f"there, {moved['newer']} are newer there, {moved['changed']} changed meanwhile. Compared: the same."
-        )
+        copied = f"{amount(moved['files'], 'file')} ({amount(moved['rows'], 'chunk')}) copied"
+        others = "there before: {present}, newer there: {newer}, changed meanwhile: {changed}".format_map(moved)
+        say(f"{moved['collection']}: {copied}; {others}. Compared: the same.")
     say_line(f"Set MILVUS_ADDRESS={done['target']} to use it; the index at {done['source']} stays as it is.")
     return DONE
 

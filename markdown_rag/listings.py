@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markdown_rag.amounts import amount
 from markdown_rag.citing import NAMES, some, under_way, without_blanks
 from markdown_rag.clock import iso
 from markdown_rag.facade import Json
@@ -49,9 +50,8 @@ def list_answer(
     if gone := sum("freshness" in each for each in documents):
         notes.append(f"Deleted from disk since they were indexed: {gone}; index_documents takes them out.")
     if page.after:
-        notes.append(
-            f"{len(page.files)} of {page.listed} documents are named; pass after={page.after!r} for the next page."
-        )
+        shares = f"{len(page.files)} of {amount(page.listed, 'document')}"
+        notes.append(f"{shares} named; pass after={page.after!r} for the next page.")
     return without_blanks({**shown, "note": " ".join(notes)}, keep=("folders", "documents"))
 
 

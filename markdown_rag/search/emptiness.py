@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 
+from markdown_rag.amounts import amount
 from markdown_rag.paths import nfc
 from markdown_rag.search.answer import Empty, EmptyReason
 from markdown_rag.search.catalog import Snapshot
@@ -30,7 +31,8 @@ def explain(snapshot: Snapshot, where: Where, argument: str = "scope_path") -> E
     chunks = sum(entry.chunk_count for entry in files)
     return Empty(
         EmptyReason.NO_MATCH,
-        f"No match among {chunks:,} chunks of {len(files):,} files. Try other words, or a wider scope. {_STALE}",
+        f"No match among {amount(chunks, 'chunk')} of {amount(len(files), 'file')}. "
+        f"Try other words, or a wider scope. {_STALE}",
     )
 
 
@@ -39,8 +41,8 @@ def nothing_relevant(snapshot: Snapshot, where: Where, best_score: float) -> Emp
     chunks = sum(entry.chunk_count for entry in snapshot.select(where))
     return Empty(
         EmptyReason.NOTHING_RELEVANT,
-        f"Nothing relevant among {chunks:,} chunks: the surest one scores {best_score:.2f} of 1 and none stands out. "
-        f"Ask in other words or by an exact name, or search elsewhere. {_STALE}",
+        f"Nothing relevant among {amount(chunks, 'chunk')}: the surest one scores {best_score:.2f} of 1 and none "
+        f"stands out. Ask in other words or by an exact name, or search elsewhere. {_STALE}",
     )
 
 
