@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from markdown_rag.amounts import amount, noun
+from markdown_rag.clock import iso
 from markdown_rag.oneline import DIRECTION_MARKS, one_line
 
 PLAIN_EVERY = 2.0  # seconds between progress lines where the output is no terminal
@@ -95,6 +96,12 @@ def show_preview(preview: Mapping[str, Any]) -> None:
         say(f"{preview['cost_usd']:>10.4f}  US dollars, about")
     for problem in preview.get("problems", []):
         say_line(f"  {problem['path']}: {problem['reason']}")
+
+
+def show_service(facts: Mapping[str, Any]) -> None:
+    """What a background process says of itself, each fact on a line; when it began as a person reads times."""
+    for name, value in facts.items():
+        say_line(f"{name}: {iso(value) if name == 'started_at' else value}")
 
 
 @dataclass(frozen=True, slots=True)

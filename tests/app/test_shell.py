@@ -362,7 +362,7 @@ def test_a_list_is_as_long_as_its_limit_asks_unless_tokens_are_bounded(
 ) -> None:
     write(vault, *(f"a-note-with-a-rather-long-name-{number:03}" for number in range(120)))
     indexed(agent())
-    rows = [out.count(" chunks") - 1 for _, out, _ in (shell("list", "--limit", n) for n in ("500", "110"))]
+    rows = [out.count(" | 1 chunk") for _, out, _ in (shell("list", "--limit", n) for n in ("500", "110"))]
     assert rows == [120, 110]
     assert shell("list", "--limit", "500", "--max-tokens", "900")[1].count(" chunks") < 60
 

@@ -175,6 +175,7 @@ def test_status_stop_and_logs_say_what_runs_and_end_it(agent: Opener, state_dir:
     (shown,) = control.status(settings)
     assert (shown["answers"], shown["clients"], shown["busy"]) == (True, 1, False)
     assert shown["pid"] == services_of(state_dir)[0].pid
+    assert isinstance(shown["started_at"], float)
     assert control.stop(settings) == 1
     assert services_of(state_dir) == []
     assert "leaving" in control.logs(settings)
