@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 from markdown_rag import __version__, asking, terminal
 from markdown_rag.amounts import amount
+from markdown_rag.dashes import Command
 from markdown_rag.errors import FastRagError, InputError, NotFound, SettingsError, WorkspaceError
 from markdown_rag.facade import Facade, IndexCall, Unusable, job_of
 from markdown_rag.service.opening import open_facade
@@ -234,7 +235,7 @@ def service(options: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="markdown-fastrag-mcp", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Command)
 
     def add(name: str, function: Callable[..., int] | None, words: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=words, description=words)
