@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from markdown_rag.amounts import amount
+from markdown_rag.citing import how_far
 from markdown_rag.facade import Json
 from markdown_rag.indexing.report import Problem, ProblemKind, Report
+from markdown_rag.jobs.job import Job
 from markdown_rag.paths import Scope, is_within
 
 if TYPE_CHECKING:
@@ -109,9 +111,11 @@ def preview_result(preview: Preview, target: str, cost: float | None = None) -> 
     }
 
 
-def not_indexed(root: str, *, ok: bool) -> Json:
-    """What is said of a folder that is in no index, in place of every file that is missing there."""
+def not_indexed(root: str, *, ok: bool, job: Job | None = None) -> Json:
+    """What is said of a folder that is in no index, in place of each file that is missing. job: of its first run."""
     message = f"{root} is not indexed yet: index_documents(current_working_directory={root}) does that."
+    if job is not None:
+        message = f"{root} is being indexed right now (job {job.id}, {how_far(job)}); nothing of it is stored yet."
     return {"ok": ok, "target_path": root, "message": message, "counts": {}, "findings": [], "broken_links": []}
 
 
