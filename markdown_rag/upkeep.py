@@ -52,7 +52,7 @@ class Upkeep:
         """Whether the chosen model's index has anything of a workspace, or had all of it when there was nothing."""
         from markdown_rag.store.base import Where  # noqa: PLC0415 - loads numpy
 
-        store = self.parts.store
+        store = self.parts.reading.store  # also where the model cannot be asked
         if self.parts.workspaces.is_complete(workspace.id, store.collection):
             return True
         return store.count(Where(workspaces=(workspace.id,))) > 0
@@ -62,7 +62,8 @@ class Upkeep:
 
         parts, settings = self.parts, self.settings
         stop = StopSignal()
-        return audit(scope, chunk_policy(settings), scan_policy(settings), stop, store=parts.store, clock=parts.clock)
+        store = parts.reading.store
+        return audit(scope, chunk_policy(settings), scan_policy(settings), stop, store=store, clock=parts.clock)
 
     def _repair(self, scope: Scope, call: IndexCall, plan: Repair) -> list[str]:
         """Carry out a plan; what stopped a part of it."""
