@@ -71,9 +71,8 @@ def make_hit(
     copies: what is not shown for it. first: it leads the answer, so it is shown at greater length.
     """
     match = item.match
-    shown = excerpt(
-        match.text, match.start_line, item.weights, policy.excerpt_bytes if first else policy.further_excerpt_bytes
-    )
+    budget = policy.excerpt_bytes if first else policy.further_excerpt_bytes
+    shown = excerpt(match.text, match.start_line, item.weights, budget, match.prefix)
     now = standing(
         places.root(match.workspace),
         match.path,
