@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from markdown_rag.amounts import amount
+from markdown_rag.citing import how_far
 from markdown_rag.facade import Json
 from markdown_rag.indexing.report import Problem, ProblemKind, Report
+from markdown_rag.jobs.job import Job
 from markdown_rag.paths import Scope, is_within
 
 if TYPE_CHECKING:
@@ -55,17 +58,18 @@ def _dollars(cost: float | None) -> float | None:
 
 def _message(report: Report) -> str:
     if report.postponed:
+        waiting = amount(report.postponed, "file waits", "files wait")
         return (
-            f"The token budget is used up: {report.postponed} files wait for the next run, which goes on from here "
+            f"The token budget is used up: {waiting} for the next run, which goes on from here "
             "(EMBEDDING_BUDGET_TOKENS)."
         )
     if report.failed:
-        done = report.new + report.modified
-        return f"{report.failed} files could not be indexed (see problems); {done} were. The next run tries again."
+        done = amount(report.new + report.modified, "was", "were")
+        return f"{amount(report.failed, 'file')} could not be indexed (see problems); {done}. The next run tries again."
     if report.new or report.modified:
         return "Incremental update"
     if report.deleted:
-        return f"Pruned {report.deleted} deleted/moved files. No new files to index."
+        return f"Pruned {amount(report.deleted, 'deleted/moved file')}. No new files to index."
     return "Already up to date, Nothing to index!"
 
 
@@ -107,9 +111,11 @@ def preview_result(preview: Preview, target: str, cost: float | None = None) -> 
     }
 
 
-def not_indexed(root: str, *, ok: bool) -> Json:
-    """What is said of a folder that is in no index, in place of every file that is missing there."""
+def not_indexed(root: str, *, ok: bool, job: Job | None = None) -> Json:
+    """What is said of a folder that is in no index, in place of each file that is missing. job: of its first run."""
     message = f"{root} is not indexed yet: index_documents(current_working_directory={root}) does that."
+    if job is not None:
+        message = f"{root} is being indexed right now (job {job.id}, {how_far(job)}); nothing of it is stored yet."
     return {"ok": ok, "target_path": root, "message": message, "counts": {}, "findings": [], "broken_links": []}
 
 
@@ -119,7 +125,7 @@ _NEXT = "An index run puts right what was only edited or deleted since."
 
 def audit_result(findings: Sequence[Finding], target: str, failures: Sequence[str] = ()) -> Json:
     """What is wrong between index and disk. failures: what stopped a repair."""
-    what = "1 difference" if len(findings) == 1 else f"{len(findings)} differences"
+    what = amount(len(findings), "difference")
     words = [f"{what} between index and disk for {target}.", _NEXT] if findings else [f"{_AGREE} for {target}."]
     return {
         "ok": not findings,

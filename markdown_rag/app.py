@@ -13,7 +13,7 @@ from markdown_rag.answers import FINDINGS, not_indexed, preview_result
 from markdown_rag.clock import StopSignal
 from markdown_rag.errors import StateError
 from markdown_rag.facade import IndexCall, Json, LinksCall, ListCall, ReadCall, SearchCall
-from markdown_rag.freshening import Attendant
+from markdown_rag.freshening import Attendant, concerns
 from markdown_rag.health import health
 from markdown_rag.jobs.job import IndexRequest, Job
 from markdown_rag.jobs.owner import Owner, this_process
@@ -170,7 +170,9 @@ class App:
         """
         scope = self._audited(call)
         if not repair and not self._upkeep.holds(scope.workspace):
-            return not_indexed(str(scope.workspace.root), ok=not (call.root or call.directory))
+            own = Searched((scope.workspace.id,), "")
+            job = next((job for job in self._parts.queue.active() if concerns(job, own)), None)
+            return not_indexed(str(scope.workspace.root), ok=not (call.root or call.directory), job=job)
         found = self._upkeep.audit(scope, call, repair=repair)
         broken = self._questions.broken_links(scope.workspace, scope.path)
         return {**found, "broken_links": broken[:FINDINGS]}

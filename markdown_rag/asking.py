@@ -6,9 +6,9 @@ import argparse
 import hashlib
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from markdown_rag.errors import FastRagError, InputError
+from markdown_rag.errors import EmbeddingError, FastRagError, InputError
 from markdown_rag.facade import Facade, IndexCall, Json, LinksCall, ListCall, ReadCall, SearchCall
 from markdown_rag.library.passages import parse_continuation, parse_id
 from markdown_rag.shellwords import for_shell, in_shell_words
@@ -255,9 +255,7 @@ def doctor(app: Facade, options: argparse.Namespace, misspelt: Sequence[tuple[st
     from markdown_rag.server.render import place_of  # noqa: PLC0415
 
     health = app.health()
-    audit: dict[str, Any] = {"ok": False}
-    if health["ok"]:
-        audit = for_shell(app.audit(IndexCall(root=options.path), repair=options.repair))
+    audit = _audited(app, options, [check["name"] for check in health["checks"] if not check["ok"]])
     if options.json:
         unread = [{"name": name, "nearest": nearest} for name, nearest in misspelt]
         say_json({**health, "ok": bool(health["ok"] and audit.get("ok")), "audit": audit, "unread_variables": unread})
@@ -273,3 +271,19 @@ def doctor(app: Facade, options: argparse.Namespace, misspelt: Sequence[tuple[st
         if audit.get("message"):
             say_line(audit["message"])
     return DONE if health["ok"] and audit.get("ok") else FAILED
+
+
+def _audited(app: Facade, options: argparse.Namespace, bad: Sequence[str]) -> Json:
+    """One folder's index compared with the disk, also without the model; where that cannot be, what is in the way.
+
+    bad: the checks that failed.
+    """
+    left_out = "The index was not compared with the disk:"
+    if others := [name for name in bad if name != "embeddings"]:
+        return {"ok": False, "message": f"{left_out} first put right what is BAD above ({', '.join(others)})."}
+    try:
+        found = for_shell(app.audit(IndexCall(root=options.path), repair=options.repair and not bad))
+    except EmbeddingError as error:
+        return {"ok": False, "message": f"{left_out} {in_shell_words(str(error))}"}
+    unmended = " Nothing was repaired: that takes embeddings, which are BAD above." if options.repair and bad else ""
+    return {**found, "message": f"{found['message']}{unmended}"}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from markdown_rag.amounts import amount
 from markdown_rag.facade import Json
 from markdown_rag.jobs.job import Job, Status
 from markdown_rag.library.passages import passage_id
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from markdown_rag.library.expansion import Expander, Linked, Required
     from markdown_rag.library.graph import Link, Step
     from markdown_rag.library.reader import ReadAnswer
-    from markdown_rag.search.answer import Hit, SearchAnswer, SearchRequest
+    from markdown_rag.search.answer import Empty, Hit, SearchAnswer, SearchRequest
     from markdown_rag.store.base import FileEntry
 
 NAMES = 20
@@ -49,16 +50,25 @@ def search_answer(
         "chunks": answer.total_chunks,
         "more": answer.more,
     }
-    notes = [answer.empty.message] if answer.empty else []
+    notes = [_why_empty(answer.empty, active)] if answer.empty else []
     notes += [note for note in (answer.degraded, *answer.notes) if note]
-    notes += [under_way(job, elsewhere=not searched.ids) for job in active[:1]]
+    job = _foremost(searched, active)
+    if job:
+        notes.append(meanwhile(searched, active))
     if notes:
         found["note"] = " ".join(notes)
     if answer.degraded:
         found["degraded"] = answer.degraded
-    if active:
-        found["indexed_percent"] = active[0].progress.percent
+    if job:
+        found["indexed_percent"] = job.progress.percent
     return found
+
+
+def _why_empty(empty: Empty, active: Sequence[Job]) -> str:
+    """Why there is no hit; who is indexing is not told to index."""
+    if active and empty.reason is empty.reason.NOTHING_INDEXED:
+        return "Nothing of what was searched is stored yet."
+    return empty.message
 
 
 def marked(found: Json, degraded: str) -> Json:
@@ -69,16 +79,36 @@ def marked(found: Json, degraded: str) -> Json:
     return {**found, **said}
 
 
-def under_way(job: Job, *, elsewhere: bool = False) -> str:
-    """What a job that runs meanwhile means for an answer. elsewhere: its folder is not what was asked about by name."""
-    which = f"Index job {job.id}"
-    which += f" of {printable(str(job.request.scope.absolute))}" if elsewhere else ""
+def meanwhile(searched: Searched, active: Sequence[Job]) -> str:
+    """What the jobs that run at this moment mean for an answer; "" where there is none."""
+    job = _foremost(searched, active)
+    if job is None:
+        return ""
+    folder = printable(str(job.request.scope.absolute))
+    if _is_awaited(job, searched):
+        return f"{folder} is being indexed right now (job {job.id}, {how_far(job)}); the answer is from elsewhere."
+    which = f"Index job {job.id}" if searched.ids else f"Index job {job.id} of {folder}"
+    stand = "is queued" if job.status is Status.QUEUED else f"is under way ({how_far(job)})"
+    return f"{which} {stand}; the answer is of what is there already."
+
+
+def how_far(job: Job) -> str:
+    """How far a job has come, in a few words."""
     if job.status is Status.QUEUED:
-        return f"{which} is queued; the answer is of what is there already."
+        return "queued"
     progress = job.progress
-    done = f"{progress.processed_files} of {progress.total_files} files done, {progress.percent:g} %"
-    share = done if progress.total_files else "started"
-    return f"{which} is under way ({share}); the answer is of what is there already."
+    done = f"{progress.processed_files} of {amount(progress.total_files, 'file')} done, {progress.percent:g} %"
+    return done if progress.total_files else "started"
+
+
+def _foremost(searched: Searched, active: Sequence[Job]) -> Job | None:
+    """The job that an answer speaks of: that of the folder which everything is searched instead of, else the first."""
+    return next((job for job in active if _is_awaited(job, searched)), next(iter(active), None))
+
+
+def _is_awaited(job: Job, searched: Searched) -> bool:
+    here = searched.instead_of
+    return here is not None and job.request.scope.workspace.root in (here, *here.parents)
 
 
 def hit_answer(hit: Hit, *, explain: bool = False) -> Json:

@@ -15,13 +15,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from markdown_rag import __version__, asking
+from markdown_rag import __version__, asking, terminal
+from markdown_rag.amounts import amount
+from markdown_rag.dashes import Command
 from markdown_rag.errors import FastRagError, InputError, NotFound, SettingsError, WorkspaceError
 from markdown_rag.facade import Facade, IndexCall, Unusable, job_of
 from markdown_rag.service.opening import open_facade
 from markdown_rag.settings import describe, load_settings
 from markdown_rag.shellwords import for_shell, in_shell_words
-from markdown_rag.terminal import ProgressDisplay, give_up_output, say, say_json, say_line, show_outcome, show_preview
+from markdown_rag.terminal import ProgressDisplay, give_up_output, say, say_json, say_line
 from markdown_rag.variables import misspelt
 
 DONE, FAILED, USAGE, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
@@ -115,13 +117,13 @@ def index(app: Facade, options: argparse.Namespace) -> int:
     )
     if options.dry_run:
         preview = for_shell(app.preview(call))
-        say_json(preview) if options.json else show_preview(preview)
+        say_json(preview) if options.json else terminal.show_preview(preview)
         return FAILED if preview["warning"] else DONE
     accepted = for_shell(app.index(call))
     if not options.json and accepted.get("warning"):
         say_line(accepted["warning"], sys.stderr)
     status = for_shell(_follow(app, job_of(accepted), ours=not accepted["joined"]))
-    say_json(status) if options.json else show_outcome(status)
+    say_json(status) if options.json else terminal.show_outcome(status)
     return DONE if status.get("status") == "succeeded" else FAILED
 
 
@@ -150,7 +152,7 @@ def status(app: Facade, options: argparse.Namespace) -> int:
         say_line(str(found.get("message", "")))
     else:
         say_line("{job_id} {status}, {phase}, {progress_percent} %, {target_path}".format_map(found))
-        show_outcome(found)
+        terminal.show_outcome(found)
     return DONE if found.get("found") else FAILED
 
 
@@ -184,10 +186,9 @@ def migrate(app: Facade, options: argparse.Namespace) -> int:
         say_json(done)
         return DONE
     for moved in done["collections"]:
-        say(
-            f"{moved['collection']}: {moved['files']} files ({moved['rows']:,} chunks) copied, {moved['present']} were "
-            f"there, {moved['newer']} are newer there, {moved['changed']} changed meanwhile. Compared: the same."
-        )
+        copied = f"{amount(moved['files'], 'file')} ({amount(moved['rows'], 'chunk')}) copied"
+        others = "there before: {present}, newer there: {newer}, changed meanwhile: {changed}".format_map(moved)
+        say(f"{moved['collection']}: {copied}; {others}. Compared: the same.")
     say_line(f"Set MILVUS_ADDRESS={done['target']} to use it; the index at {done['source']} stays as it is.")
     return DONE
 
@@ -225,8 +226,7 @@ def service(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"services": running})
     for facts in () if options.json else running:
-        for name, value in facts.items():
-            say_line(f"{name}: {value}")
+        terminal.show_service(facts)
     if not running and not options.json:
         say("No background service runs; the next call starts one.")
     return DONE if running else FAILED
@@ -235,7 +235,7 @@ def service(options: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="markdown-fastrag-mcp", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Command)
 
     def add(name: str, function: Callable[..., int] | None, words: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=words, description=words)

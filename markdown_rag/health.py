@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from markdown_rag.amounts import amount
 from markdown_rag.errors import FastRagError, StateError
 from markdown_rag.facade import Json
 from markdown_rag.freshening import watches_of
@@ -67,7 +68,7 @@ def _embeddings(parts: Parts) -> str:
 def _former(parts: Parts) -> str:
     """The collections that a change of the model left behind."""
     former = parts.once("succession", lambda: Succession(parts)).there()
-    shown = [f"{reading.store.collection} ({reading.store.count():,} rows)" for reading in former]
+    shown = [f"{reading.store.collection} ({amount(reading.store.count(), 'row')})" for reading in former]
     return f"{'; '.join(shown)}: clear_index removes a folder from them too" if shown else "none"
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markdown_rag.citing import NAMES, some, under_way, without_blanks
+from markdown_rag.amounts import amount
+from markdown_rag.citing import NAMES, meanwhile, some, without_blanks
 from markdown_rag.clock import iso
 from markdown_rag.facade import Json
 from markdown_rag.jobs.job import Job
@@ -43,20 +44,24 @@ def list_answer(
         "skipped": _skipped(skipped, page.folder),
         "after": page.after,
     }
-    notes = [under_way(job) for job in active[:1]]
+    notes = [meanwhile(searched, active)] if active else []
     if page.within != page.folder:
         notes.append(f"All of it lies in {page.within}, whose entries are shown.")
     if gone := sum("freshness" in each for each in documents):
         notes.append(f"Deleted from disk since they were indexed: {gone}; index_documents takes them out.")
     if page.after:
-        notes.append(
-            f"{len(page.files)} of {page.listed} documents are named; pass after={page.after!r} for the next page."
-        )
+        shares = f"{len(page.files)} of {amount(page.listed, 'document')}"
+        notes.append(f"{shares} named; pass after={page.after!r} for the next page.")
     return without_blanks({**shown, "note": " ".join(notes)}, keep=("folders", "documents"))
 
 
-def workspaces_answer(entries: Iterable[FileEntry], roots: Mapping[str, Path]) -> Json:
-    """Which workspaces there are, where a list was not asked for one. roots: of those on this machine, by id."""
+def workspaces_answer(
+    entries: Iterable[FileEntry], roots: Mapping[str, Path], searched: Searched, active: Sequence[Job] = ()
+) -> Json:
+    """Which workspaces there are, where a list was not asked for one.
+
+    roots: of those on this machine, by id. active: jobs that index something of what is listed at this moment.
+    """
     rows: dict[str, Json] = {}
     for entry in entries:
         id_ = entry.workspace
@@ -64,9 +69,8 @@ def workspaces_answer(entries: Iterable[FileEntry], roots: Mapping[str, Path]) -
         row = rows.setdefault(id_, blank)
         row["files"] += 1
         row["chunks"] += entry.chunk_count
-    note = (
-        "Pass workspace= one of these to list its documents." if rows else "Nothing is indexed; call index_documents."
-    )
+    call = "Nothing is stored yet." if active else "Nothing is indexed; call index_documents."
+    note = "Pass workspace= one of these to list its documents." if rows else call
     files, chunks = (sum(row[name] for row in rows.values()) for name in ("files", "chunks"))
     return {
         "searched": "all workspaces",
@@ -75,7 +79,7 @@ def workspaces_answer(entries: Iterable[FileEntry], roots: Mapping[str, Path]) -
         "workspaces": sorted(rows.values(), key=lambda row: (row["path"], row["workspace"])),
         "folders": [],
         "documents": [],
-        "note": note,
+        "note": f"{meanwhile(searched, active)} {note}".strip(),
     }
 
 

@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from markdown_rag.amounts import amount
 from markdown_rag.errors import InputError, WorkspaceError
 
 APP_NAME = "markdown-fastrag-mcp"
@@ -239,7 +240,7 @@ def _check_characters(given: str) -> None:
     except UnicodeEncodeError as error:
         raise InputError("The path is not valid Unicode.", "Give the path as text.") from error
     if length > _PATH_BYTES:
-        raise InputError(f"The path is {length:,} bytes long.", f"A path has at most {_PATH_BYTES:,}.")
+        raise InputError(f"The path is {amount(length, 'byte')} long.", f"A path has at most {_PATH_BYTES:,}.")
 
 
 def make_private(folder: Path) -> None:

@@ -108,7 +108,8 @@ class Questions:
             budget(call.max_tokens)  # refused before anything is asked of the model
         every = call.every_passage or names_files_alone(asked.everything, asked.selection, asked.snapshot)
         per_file = 0 if every else self._settings.dedup_max_per_file
-        request = SearchRequest(call.query, call.k, asked.where, per_file, Mode(call.mode), call.diverse)
+        fresh = call.wait_for_fresh
+        request = SearchRequest(call.query, call.k, asked.where, per_file, Mode(call.mode), call.diverse, waited=fresh)
         answer = reading.searcher.search(request)
         if answer.empty and (reason := explain_nothing(asked.selection, asked.snapshot.select(asked.everything))):
             answer = replace(answer, empty=replace(answer.empty, message=reason))
@@ -233,7 +234,8 @@ class Questions:
         ids = {entry.workspace for entry in asked.snapshot.select(asked.everything)}
         if len(asked.searched.ids) != 1 and len(ids) != 1:
             documents = asked.snapshot.select(Where(exclude_paths=asked.snapshot.edge_lists))
-            return noted(workspaces_answer(documents, self._roots()), said(less, note))
+            active = self._jobs_of(asked.searched)
+            return noted(workspaces_answer(documents, self._roots(), asked.searched, active), said(less, note))
         (workspace,) = ids or asked.searched.ids
         root = self._parts.root_of(workspace)
         entries = asked.snapshot.select(asked.where)

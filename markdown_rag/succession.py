@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from markdown_rag.amounts import amount
 from markdown_rag.errors import EmbeddingError, EmbeddingUnavailable, SettingsError
 from markdown_rag.reading import Reading, Unreachable, open_embeddings
 from markdown_rag.store.together import Turns
@@ -115,7 +116,10 @@ class Succession:
         searched = find(current).ids
         known = [(old, id_) for old in former for id_ in _workspaces(old) if not searched or id_ in searched]
         left = {id_ for old, id_ in known if self._lacks(current, old, id_)}
-        return Answering(current, f"{_folders(len(left))} indexed with a former model only." if left else "")
+        return Answering(
+            current,
+            f"{amount(len(left), 'folder is', 'folders are')} indexed with a former model only." if left else "",
+        )
 
     def _until(self, old: Reading, current: Reading) -> str:
         """How long a former collection answers, and what keeps the current one from being filled."""
@@ -181,10 +185,6 @@ class Succession:
 
 def _workspaces(reading: Reading) -> set[str]:
     return {workspace for workspace, _ in reading.catalog.snapshot().files}
-
-
-def _folders(number: int) -> str:
-    return "1 folder is" if number == 1 else f"{number} folders are"
 
 
 def _meaning(model: Model) -> tuple[str, str, int]:

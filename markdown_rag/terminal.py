@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
 
+from markdown_rag.amounts import amount, noun
+from markdown_rag.clock import iso
 from markdown_rag.oneline import DIRECTION_MARKS, one_line
 
 PLAIN_EVERY = 2.0  # seconds between progress lines where the output is no terminal
@@ -64,12 +66,13 @@ def show_outcome(status: Mapping[str, Any]) -> None:
     counts = result.get("delta_counts", {})
     say_line(
         f"{result.get('message', '')} {counts.get('new', 0)} new, {counts.get('modified', 0)} modified, "
-        f"{counts.get('deleted', 0)} deleted; {result.get('insert_count', 0)} chunks stored, "
-        f"{result.get('embedded', 0)} texts embedded, {result.get('cached', 0)} from the cache, "
+        f"{counts.get('deleted', 0)} deleted; {amount(result.get('insert_count', 0), 'chunk')} stored, "
+        f"{amount(result.get('embedded', 0), 'text')} embedded, {result.get('cached', 0)} from the cache, "
         f"{result.get('timings_seconds', {}).get('total', 0):.1f} s."
     )
     if result.get("cost_usd"):
-        say(f"{result.get('tokens', 0):,} tokens were sent, about {result['cost_usd']:.4f} US dollars.")
+        sent = amount(result.get("tokens", 0), "token was", "tokens were")
+        say(f"{sent} sent, about {result['cost_usd']:.4f} US dollars.")
     for problem in result.get("problems", []):
         say_line(f"  {problem['path']}: {problem['reason']}")
 
@@ -78,20 +81,27 @@ def show_preview(preview: Mapping[str, Any]) -> None:
     """What an index run would do."""
     if preview.get("warning"):
         say_line(preview["warning"], sys.stderr)
-    for key, words in (
-        ("new", "new files"),
-        ("modified", "modified files"),
-        ("deleted", "deleted files"),
-        ("unchanged", "unchanged files"),
-        ("chunks", "chunks to write"),
-        ("cached", "of their texts cost nothing: known already, or the same as another"),
-        ("tokens_to_embed", "tokens to embed"),
+    for key, one, several, rest in (
+        ("new", "new file", "", ""),
+        ("modified", "modified file", "", ""),
+        ("deleted", "deleted file", "", ""),
+        ("unchanged", "unchanged file", "", ""),
+        ("chunks", "chunk", "", " to write"),
+        ("cached", "of their texts costs", "of their texts cost", " nothing: known already, or the same as another"),
+        ("tokens_to_embed", "token", "", " to embed"),
     ):
-        say(f"{preview.get(key, 0):>10}  {words}")
+        number = preview.get(key, 0)
+        say(f"{number:>10}  {noun(number, one, several)}{rest}")
     if preview.get("cost_usd"):
         say(f"{preview['cost_usd']:>10.4f}  US dollars, about")
     for problem in preview.get("problems", []):
         say_line(f"  {problem['path']}: {problem['reason']}")
+
+
+def show_service(facts: Mapping[str, Any]) -> None:
+    """What a background process says of itself, each fact on a line; when it began as a person reads times."""
+    for name, value in facts.items():
+        say_line(f"{name}: {iso(value) if name == 'started_at' else value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +116,13 @@ class Begun:
 def progress_line(status: Mapping[str, Any], begun: Begun, now: float) -> str:
     """One line about a running job: bar, files, chunks, rate, time left at the pace since begun. Pure."""
     percent, chunks = status.get("progress_percent", 0.0), status.get("processed_chunks", 0)
-    files = f"{status.get('processed_files', 0)}/{status.get('total_files', 0)} files"
-    line = f"[{'#' * round(percent / 100 * _BAR):<{_BAR}}] {files}, {chunks} chunks, {status.get('phase', '')}"
+    files = f"{status.get('processed_files', 0)}/{amount(status.get('total_files', 0), 'file')}"
+    bar = f"[{'#' * round(percent / 100 * _BAR):<{_BAR}}]"
+    line = f"{bar} {files}, {amount(chunks, 'chunk')}, {status.get('phase', '')}"
     seconds, done = now - begun.at, percent - begun.percent
     if seconds > 0 and chunks > begun.chunks and done > 0:
-        line += (
-            f", {(chunks - begun.chunks) / seconds:.0f} chunks/s, {_duration((100 - percent) / done * seconds)} left"
-        )
+        rate = amount(round((chunks - begun.chunks) / seconds), "chunk")
+        line += f", {rate}/s, {_duration((100 - percent) / done * seconds)} left"
     note = status.get("note") or ""
     return f"{line} ({note})" if note else line
 

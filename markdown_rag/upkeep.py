@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from markdown_rag.amounts import amount
 from markdown_rag.answers import audit_result
 from markdown_rag.clock import StopSignal
 from markdown_rag.errors import InputError, JobError, StoreAddressError
@@ -51,7 +52,7 @@ class Upkeep:
         """Whether the chosen model's index has anything of a workspace, or had all of it when there was nothing."""
         from markdown_rag.store.base import Where  # noqa: PLC0415 - loads numpy
 
-        store = self.parts.store
+        store = self.parts.reading.store  # also where the model cannot be asked
         if self.parts.workspaces.is_complete(workspace.id, store.collection):
             return True
         return store.count(Where(workspaces=(workspace.id,))) > 0
@@ -61,7 +62,8 @@ class Upkeep:
 
         parts, settings = self.parts, self.settings
         stop = StopSignal()
-        return audit(scope, chunk_policy(settings), scan_policy(settings), stop, store=parts.store, clock=parts.clock)
+        store = parts.reading.store
+        return audit(scope, chunk_policy(settings), scan_policy(settings), stop, store=store, clock=parts.clock)
 
     def _repair(self, scope: Scope, call: IndexCall, plan: Repair) -> list[str]:
         """Carry out a plan; what stopped a part of it."""
@@ -100,7 +102,7 @@ class Upkeep:
         files = len({entry.path for entry in current}.union(*(each.paths for each in held)))
         chunks = sum(entry.chunk_count for entry in current) + sum(each.rows for each in held)
         answer: Json = {"cleared": False, "workspace": target.label, "files": files, "chunks": chunks}
-        place = "the index" + (f" and from {_counted(len(held), 'index', 'indexes')} of former models" if held else "")
+        place = "the index" + (f" and from {amount(len(held), 'index', 'indexes')} of former models" if held else "")
         if not confirm:
             message = f"{_amount(files, chunks)} of {target.label} would be removed from {place}."
             return {**answer, "message": f"{message} Pass confirm=true to do it; the files themselves stay."}
@@ -142,13 +144,8 @@ class Upkeep:
         return {"source": source.target().shown, "target": shown, "collections": moved}
 
 
-def _counted(number: int, one: str, several: str) -> str:
-    """A number with its noun."""
-    return f"{number} {one if number == 1 else several}"
-
-
 def _amount(files: int, chunks: int) -> str:
-    return f"{_counted(files, 'file', 'files')} ({_counted(chunks, 'chunk', 'chunks')})"
+    return f"{amount(files, 'file')} ({amount(chunks, 'chunk')})"
 
 
 def another_place(source: StoreSettings, address: str, settings: Settings) -> StoreSettings:

@@ -173,10 +173,11 @@ def _set_aside(workspace: Workspace, given_root: str, directory: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """Which workspaces a search looks into. ids () means everything; label says it in words for the answer."""
+    """Which workspaces a search looks into, () for all; label: in words; instead_of: a folder that is in no index."""
 
     ids: tuple[str, ...]
     label: str
+    instead_of: Path | None = None
 
 
 EVERY_WORKSPACE = Searched((), "all workspaces")
@@ -210,7 +211,8 @@ def search_target(
     holding = round_about(working_directory, here)
     if holding:
         return Searched((holding.id,), f"workspace {holding.root}")
-    return Searched((), f"every indexed folder, since {printable(str(working_directory))} is not indexed")
+    label = f"every indexed folder, since {printable(str(working_directory))} is not indexed"
+    return Searched((), label, Path(os.path.realpath(working_directory)))
 
 
 def round_about(folder: Path, ids: Collection[str]) -> Workspace | None:

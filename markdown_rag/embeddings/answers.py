@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from markdown_rag.amounts import amount
 from markdown_rag.embeddings.base import Matrix, Vector
 from markdown_rag.errors import EmbeddingMismatch
 
@@ -34,7 +35,9 @@ def check(rows: Matrix, count: int, dimension: int) -> Answer:
     """
     if rows.ndim != 2 or len(rows) != count:
         got = len(rows) if rows.ndim == 2 else 0
-        raise EmbeddingMismatch(f"The provider answered {got} vectors for {count} texts.", ASK_AGAIN)
+        raise EmbeddingMismatch(
+            f"The provider answered {amount(got, 'vector')} for {amount(count, 'text')}.", ASK_AGAIN
+        )
     if dimension and rows.shape[1] != dimension:
         raise EmbeddingMismatch(
             f"The provider's vectors have {rows.shape[1]} dimensions, not the {dimension} that are expected.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from markdown_rag.amounts import amount
 from markdown_rag.evaluation.table import rows, shown, verdicts
 from markdown_rag.facade import Json
 
@@ -19,7 +20,7 @@ td, th + th { text-align: right } tr > :first-child { text-align: left } small {
 
 def page(scores: Json) -> str:
     """The page."""
-    title = f"{escape(str(scores['set']))}: {scores['questions']} questions"
+    title = f"{escape(str(scores['set']))}: {amount(scores['questions'], 'question')}"
     facts = "".join(f"<p>{escape(line)}</p>" for line in verdicts(scores))
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'

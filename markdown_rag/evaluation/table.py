@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from markdown_rag.amounts import amount
 from markdown_rag.facade import Json
 
 SHOWN = ("hit@1", "hit@5", "recall@10", "mrr@10", "ndcg@5", "ndcg@10", "passage_recall", "passage_iou")
@@ -23,8 +24,11 @@ def verdicts(scores: Json) -> list[str]:
     """
     missing = scores.get("missing_files", [])
     named = f"{', '.join(missing[:3])}{', …' if len(missing) > 3 else ''}"
-    lost = [f"{len(missing)} of the files to be found are not in docs/, which counts as not found: {named}"]
-    said = [f"{count} of {scores['questions']} answers: {text}" for text, count in scores.get("remarks", {}).items()]
+    lost = [f"Not in docs/, which counts as not found: {amount(len(missing), 'file')} to be found: {named}"]
+    said = [
+        f"{count} of {amount(scores['questions'], 'answer')}: {text}"
+        for text, count in scores.get("remarks", {}).items()
+    ]
     return (
         (lost if missing else [])
         + said[:_REMARKS]
@@ -48,7 +52,7 @@ def rows(scores: Json) -> list[tuple[str, Json]]:
 def table(scores: Json) -> str:
     """The whole as text."""
     names = shown(scores)
-    lines = [f"{scores['set']}: {scores['questions']} questions, mean (standard error)"]
+    lines = [f"{scores['set']}: {amount(scores['questions'], 'question')}, mean (standard error)"]
     lines.append(f"{'':<22}" + "".join(f"{name:>16}" for name in names))
     lines += _lines(rows(scores), names)
     return "\n".join([*lines, *verdicts(scores)])

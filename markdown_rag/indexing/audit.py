@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from markdown_rag.amounts import amount
 from markdown_rag.clock import Clock, StopSignal
 from markdown_rag.indexing.delta import newest_first
 from markdown_rag.indexing.ignore import ScanPolicy
@@ -113,17 +114,17 @@ def _from_keys(
         entry = next((entry for entry in entries if entry.gen == gen), None)
         # The committing row last, as everywhere.
         ids = tuple(key.id for key in sorted(keys, key=lambda key: key.ord, reverse=True))
-        count = f"{len(keys)} rows of generation {gen}"
+        count = f"{amount(len(keys), 'row')} of generation {gen}"
         if entry is None:
             if now_ns - gen >= GRACE_NS:
-                yield Finding(FindingKind.UNCOMMITTED, path, f"{count} were never committed", ids)
+                yield Finding(FindingKind.UNCOMMITTED, path, f"{count}, never committed", ids)
         elif path not in walked.files:
             if not walked.protects(path):
                 yield Finding(FindingKind.ORPHANED, path, f"{count}, but there is no such file", ids)
         elif entry is not entries[0]:
             yield Finding(FindingKind.DOUBLED, path, f"{count} beside a newer one", ids)
         elif {key.ord for key in keys} != set(range(entry.chunk_count)):
-            yield Finding(FindingKind.INCOMPLETE, path, f"{len(keys)} of {entry.chunk_count} rows are stored")
+            yield Finding(FindingKind.INCOMPLETE, path, f"{len(keys)} of {amount(entry.chunk_count, 'row')} stored")
 
 
 def _newest_rows(
@@ -146,7 +147,7 @@ def _from_file(
     document = to_document(data, path, chunking)
     if current is None:
         if isinstance(document, Document) and document.chunks:
-            yield Finding(FindingKind.MISSING, path, f"{len(document.chunks)} chunks, none stored")
+            yield Finding(FindingKind.MISSING, path, f"{amount(len(document.chunks), 'chunk')}, none stored")
         return
     digest = hashlib.sha256(data).hexdigest()
     if current.file_hash != digest:
@@ -161,7 +162,7 @@ def _from_rows(path: str, digest: str, document: Document, rows: Sequence[Match]
     """Compare the rows of unchanged bytes with what chunking gives."""
     for row in rows:
         if row.ord >= len(document.chunks):
-            yield Finding(FindingKind.BROKEN_SPAN, path, f"row {row.ord} of {len(document.chunks)} chunks")
+            yield Finding(FindingKind.BROKEN_SPAN, path, f"row {row.ord} of {amount(len(document.chunks), 'chunk')}")
             continue
         chunk = document.chunks[row.ord]
         if row.file_hash != digest or row.text_hash != chunk.text_hash:

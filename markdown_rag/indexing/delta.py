@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from markdown_rag.amounts import amount, noun
 from markdown_rag.errors import GuardError
 from markdown_rag.indexing.report import Problem
 from markdown_rag.indexing.scan import ScanResult, Seen
@@ -139,8 +140,9 @@ def lost(deleted: Iterable[FileEntry], arrived: Collection[str]) -> tuple[str, .
 def refuse_deletions(paths: tuple[str, ...], total: int, root: str) -> GuardError:
     """The error of a run that would remove too much. total: files of the workspace that are indexed."""
     named = ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
+    gone = f"{amount(total, 'indexed file')} {noun(len(paths), 'is', 'are')} gone"
     return GuardError(
-        f"{len(paths)} of {total} indexed files are gone from {root}, or left out now; nothing was removed: {named}.",
+        f"{len(paths)} of {gone} from {root}, or left out now; nothing was removed: {named}.",
         "If that is right, index again with confirm_deletions. If a disk is missing, mount it first.",
         paths,
     )

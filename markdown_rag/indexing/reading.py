@@ -12,6 +12,7 @@ import stat
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from markdown_rag.amounts import amount
 from markdown_rag.clock import Clock
 from markdown_rag.indexing.report import ProblemKind
 from markdown_rag.markdown.names import MAX_FILE_BYTES
@@ -76,7 +77,8 @@ def _read_once(absolute: str, seen: Stamp, root: str, clock: Clock) -> Reading |
         if Stamp.of(before) != seen and not lies_inside(os.path.dirname(absolute), root):
             return NotRead(ProblemKind.LINK, "its folder leads out of the workspace now")
         if before.st_size > MAX_FILE_BYTES:
-            return NotRead(ProblemKind.TOO_LARGE, f"{before.st_size:,} bytes; at most {MAX_FILE_BYTES:,} are indexed")
+            size = amount(before.st_size, "byte")
+            return NotRead(ProblemKind.TOO_LARGE, f"{size}; at most {MAX_FILE_BYTES:,} are indexed")
         data = _all_bytes(file.fileno(), before.st_size)
         stamp = Stamp.of(before)
         settled = Stamp.of(os.fstat(file.fileno())) == stamp and len(data) == stamp.size

@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from markdown_rag.amounts import amount
 from markdown_rag.clock import Clock, StopSignal
 from markdown_rag.embeddings.service import DocumentOutcome, Embeddings
 from markdown_rag.indexing.chunker import Chunker, chunker
@@ -228,7 +229,9 @@ def _postpone(batch: Batch, prices: dict[str, int], left: int, progress: Progres
             sent |= hashes
             kept.append(prepared)
         else:
-            reason = f"its {cost:,} tokens are over what is left of the budget; the next run goes on"
+            reason = (
+                f"its {amount(cost, 'token is', 'tokens are')} over what is left of the budget; the next run goes on"
+            )
             batch.postponed.append(Problem(prepared.work.path, ProblemKind.BUDGET, reason))
             batch.chunks -= len(prepared.document.chunks)
             progress.total_chunks -= len(prepared.document.chunks)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from markdown_rag.amounts import amount
 from markdown_rag.jobs.job import IndexRequest, Job, Status
 
 
@@ -75,7 +76,9 @@ def decide(request: IndexRequest, active: Sequence[Job], limits: Limits) -> Deci
         if _same_place(job.request, request):
             return Join(job.id, _both(job.request, request))
     if len(waiting) >= limits.queued:
-        return Refuse(f"{len(waiting)} index jobs are waiting already, which is the most that may.")
+        return Refuse(
+            f"{amount(len(waiting), 'index job is', 'index jobs are')} waiting already, which is the most that may."
+        )
     busy = [job for job in active if overlaps(job.request, request)]
     return FollowUp(busy[-1].id) if busy else Run()
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from markdown_rag.amounts import amount
 from markdown_rag.errors import JobError
 from markdown_rag.indexing.report import Phase, Progress
 from markdown_rag.jobs.lease import GRACE_SECONDS, LEASE_SECONDS
@@ -208,7 +209,7 @@ def kept(progress: Progress) -> str:
     # Chunks are counted when they are embedded, which is before they are stored: files alone tell what is kept.
     if not progress.processed_files and not progress.processed_chunks:
         return "Nothing of it was stored yet."
-    return f"What was stored is kept: {progress.processed_files} of {progress.total_files} files."
+    return f"What was stored is kept: {progress.processed_files} of {amount(progress.total_files, 'file')}."
 
 
 def _end(job: Job, status: Status, now: float, **changes: Any) -> Job:

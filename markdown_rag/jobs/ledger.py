@@ -7,6 +7,7 @@ that cannot be lost: without it the next run looks at every file again, and that
 
 from __future__ import annotations
 
+import logging
 import secrets
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -20,6 +21,8 @@ from markdown_rag.jobs.job import Job
 from markdown_rag.jobs.lease import MOST_ADOPTIONS, Estate, Verdict, inherit, judge
 from markdown_rag.jobs.owner import Owner, Presence, presence
 from markdown_rag.jobs.rows import COLUMNS, from_row, to_row
+from markdown_rag.oneline import one_line
+from markdown_rag.paths import printable
 
 FILE_NAME = "jobs.db"
 MIGRATIONS = (
@@ -53,6 +56,8 @@ MIGRATIONS = (
     CREATE TABLE asked (request_id TEXT PRIMARY KEY, job_id TEXT NOT NULL, asked_at REAL NOT NULL)
     """,
 )
+log = logging.getLogger(__name__)
+
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM job"  # noqa: S608 - our own column names
 _ACTIVE = f"{_SELECT} WHERE finished_at IS NULL ORDER BY number"
 _ASKED = f"{_SELECT} WHERE id = (SELECT job_id FROM asked WHERE request_id = ?)"  # noqa: S608 - the same
@@ -229,7 +234,16 @@ def _one(connection: sqlite3.Connection, query: str, *values: str | int) -> Job 
 
 def _write(connection: sqlite3.Connection, job: Job) -> Job:
     connection.execute(_WRITE, to_row(job))
+    if job.status is transitions.Status.FAILED:
+        _log_failure(job)
     return job
+
+
+def _log_failure(job: Job) -> None:
+    """A line for the service's log. No warning: who waits for the job at a shell is told how it ended there."""
+    sentence = one_line(job.error).split(". ")[0].rstrip(".")
+    folder = one_line(printable(str(job.request.scope.absolute)))
+    log.info("job %s of %s failed: %s.", job.id, folder, sentence)
 
 
 def _new_id(connection: sqlite3.Connection) -> str:

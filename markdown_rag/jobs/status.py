@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markdown_rag.amounts import amount
 from markdown_rag.clock import iso
 from markdown_rag.jobs.admission import obstacle
 from markdown_rag.jobs.job import Job, Status
@@ -104,7 +105,7 @@ def _note(job: Job, blocker: Job | None, active_jobs: Sequence[Job]) -> str:
 def _stand(job: Job) -> str:
     if job.status is Status.QUEUED:
         return "queued"
-    return f"{job.progress.processed_files} of {job.progress.total_files} files done"
+    return f"{job.progress.processed_files} of {amount(job.progress.total_files, 'file')} done"
 
 
 def _elapsed(job: Job, now: float) -> float:

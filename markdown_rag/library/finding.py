@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
+from markdown_rag.amounts import amount
 from markdown_rag.errors import InputError, NotFound
 from markdown_rag.paths import file_digest, nfc
 from markdown_rag.search.catalog import Snapshot
@@ -73,7 +74,7 @@ def _ambiguous(path: str, entries: Sequence[FileEntry], root_of: Callable[[str],
         places = [(root_of(entry.workspace), entry) for entry in entries]
         names = [str(root / e.path) if root else f"{e.path} of workspace {e.workspace}" for root, e in places]
     shown = ", ".join(sorted(names)[:NEAREST])
-    return InputError(f"{path} can be any of {len(names)} documents: {shown}.", "Give its whole path.")
+    return InputError(f"{path} can be any of {amount(len(names), 'document')}: {shown}.", "Give its whole path.")
 
 
 def _ends_with(path: str, short: str) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from markdown_rag.amounts import amount
 from markdown_rag.errors import InputError, NotFound
 from markdown_rag.library.texts import Text
 from markdown_rag.markdown.frontmatter import split_front_matter
@@ -51,7 +52,8 @@ def by_lines(text: Text, first: int, last: int) -> Portion:
     """Whole lines; last 0 means to the end. Raises InputError where the document ends before."""
     if first > text.lines:
         raise NotFound(
-            f"The document has {text.lines} lines, so there is no line {first}.", f"Lines 1-{text.lines} are there."
+            f"The document has {amount(text.lines, 'line')}, so there is no line {first}.",
+            f"Lines 1-{text.lines} are there.",
         )
     end = len(text.text) if not last else text.line_start(last + 1)
     return Portion(text.line_start(first), end)
@@ -139,7 +141,7 @@ def outline(text: Text, max_tokens: int) -> tuple[str, ...]:
     if len(shown) == len(found):
         return tuple(shown)
     how = "a larger max_tokens shows more, lines or heading any part"
-    return (*shown, f"… {len(shown)} of {len(found):,} headings; {how}")
+    return (*shown, f"… {len(shown)} of {amount(len(found), 'heading')}; {how}")
 
 
 def _outline_line(heading: Heading, text: Text) -> str:

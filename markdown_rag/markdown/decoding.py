@@ -16,6 +16,8 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import accumulate
 
+from markdown_rag.amounts import amount
+
 REPLACEMENT = "\ufffd"
 WORD_JOINER = "\u2060"  # what Unicode recommends for a U+FEFF that is no byte order mark
 _STRIDE = 1024
@@ -135,7 +137,7 @@ def _with_mark(data: bytes, mark: int, encoding: str) -> Decoded | Undecodable:
         raw = body.decode(encoding, "surrogatepass")
     except UnicodeDecodeError:
         return Undecodable(f"starts with the mark of {encoding.upper()} but is not {encoding.upper()}")
-    warnings = (f"{odd} bytes at the end are no whole character.",) if odd else ()
+    warnings = (f"{amount(odd, 'byte')} at the end: no whole character.",) if odd else ()
     return _trace(data, mark, encoding, raw + REPLACEMENT * bool(odd), warnings)
 
 
@@ -218,13 +220,15 @@ def _trace(data: bytes, mark: int, encoding: str, raw: str, warnings: tuple[str,
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if broken:
         text, count = bad.subn(REPLACEMENT, text)
-        notes.append(f"{count} places are not valid {encoding.upper()} and were replaced by U+FFFD.")
+        notes.append(
+            f"{amount(count, 'place was', 'places were')} not valid {encoding.upper()} and replaced by U+FFFD."
+        )
     for char, name, stand_in in (
-        ("\0", "NUL characters", REPLACEMENT),
-        ("\ufeff", "stray byte order marks", WORD_JOINER),
+        ("\0", "NUL character", REPLACEMENT),
+        ("\ufeff", "stray byte order mark", WORD_JOINER),
     ):
         if char in text:
-            notes.append(f"{text.count(char)} {name} were replaced.")
+            notes.append(f"{amount(text.count(char), f'{name} was', f'{name}s were')} replaced.")
             text = text.replace(char, stand_in)
     checkpoints = () if len(raw) == len(data) - mark else _checkpoints(raw, encoding, errors, mark)
     ends = accumulate(len(line) + 1 for line in text.split("\n"))

@@ -23,7 +23,7 @@ class SearchRequest:
     """A question. k: hits wanted, 1 to 50 (more is cut to 50 and said). where: what may be found.
 
     per_file: hits of one file, None for the policy's. mode: which legs are asked. diverse: hits that say different
-    things come first.
+    things come first. waited: what changed was indexed just before, so that no advice names that.
     """
 
     query: str
@@ -32,6 +32,7 @@ class SearchRequest:
     per_file: int | None = None
     mode: Mode = Mode.HYBRID
     diverse: bool = False
+    waited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

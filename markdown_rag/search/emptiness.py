@@ -1,25 +1,27 @@
-"""Why an answer is empty, in words that lead on. Pure over a snapshot of the catalog."""
+"""Why an answer is empty, in words that lead on, never to what was just done. Pure over a snapshot of the catalog."""
 
 from __future__ import annotations
 
 import difflib
 
+from markdown_rag.amounts import amount
 from markdown_rag.paths import nfc
 from markdown_rag.search.answer import Empty, EmptyReason
 from markdown_rag.search.catalog import Snapshot
 from markdown_rag.store.base import Where
 
-_STALE = "What was written since the last index run is not seen: index_documents, or wait_for_fresh=true."
+_STALE = " What was written since the last index run is not seen: index_documents, or wait_for_fresh=true."
 
 
-def explain(snapshot: Snapshot, where: Where, argument: str = "scope_path") -> Empty:
-    """The reason for an empty answer to a search of where. argument: what names the scope."""
+def explain(snapshot: Snapshot, where: Where, argument: str = "scope_path", *, waited: bool = False) -> Empty:
+    """The reason for an empty answer to a search of where.
+
+    argument: what names the scope. waited: what changed was indexed just before.
+    """
     if not snapshot.files:
-        return Empty(
-            EmptyReason.NOTHING_INDEXED,
-            "Nothing is indexed in what was searched. Call index_documents first, or widen the search with "
-            'workspace="all".',
-        )
+        wider = ', or widen the search with workspace="all"' if where.workspaces else ""
+        message = f"Nothing is indexed in what was searched. Call index_documents first{wider}."
+        return Empty(EmptyReason.NOTHING_INDEXED, message)
     files = snapshot.select(where)
     if not files and where.scope and not snapshot.select(Where(scope=where.scope)):
         nearest = nearest_scope(snapshot, where.scope)
@@ -30,18 +32,26 @@ def explain(snapshot: Snapshot, where: Where, argument: str = "scope_path") -> E
     chunks = sum(entry.chunk_count for entry in files)
     return Empty(
         EmptyReason.NO_MATCH,
-        f"No match among {chunks:,} chunks of {len(files):,} files. Try other words, or a wider scope. {_STALE}",
+        f"No match among {amount(chunks, 'chunk')} of {amount(len(files), 'file')}. "
+        f"Try other words{_elsewhere(where)}.{'' if waited else _STALE}",
     )
 
 
-def nothing_relevant(snapshot: Snapshot, where: Where, best_score: float) -> Empty:
-    """The answer to a query about something else."""
+def nothing_relevant(snapshot: Snapshot, where: Where, best_score: float, *, waited: bool = False) -> Empty:
+    """The answer to a query about something else. waited: what changed was indexed just before."""
     chunks = sum(entry.chunk_count for entry in snapshot.select(where))
     return Empty(
         EmptyReason.NOTHING_RELEVANT,
-        f"Nothing relevant among {chunks:,} chunks: the surest one scores {best_score:.2f} of 1 and none stands out. "
-        f"Ask in other words or by an exact name, or search elsewhere. {_STALE}",
+        f"Nothing relevant among {amount(chunks, 'chunk')}: the surest one scores {best_score:.2f} of 1 and none "
+        f"stands out. Ask in other words or by an exact name{_elsewhere(where)}.{'' if waited else _STALE}",
     )
+
+
+def _elsewhere(where: Where) -> str:
+    """Where else to look; "" after a search of everything."""
+    if where.scope or where.within or where.files:
+        return ", or in a wider scope"
+    return ', or with workspace="all"' if where.workspaces else ""
 
 
 def nearest_scope(snapshot: Snapshot, scope: str) -> str:

@@ -3,7 +3,9 @@
 Text in, an exact slice of it out, never empty for a text with a visible character, never over the budget. The chunk's
 own leading headings are left out (a hit shows them as its heading path) unless there is nothing else, and it neither
 begins nor ends with lines that say nothing to a reader: an HTML comment, a place for a table of contents. Lines longer
-than half of the budget are cut at sentence ends, else blanks, else characters.
+than half of the budget are cut at sentence ends, else blanks, else characters; where that leaves out a part of a line,
+readers are shown a mark, and where it begins or ends inside a code fence the line that opens or closes that. The budget
+has room for both.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from markdown_rag.markdown.lexical import tokens as analyze
+from markdown_rag.search.fences import cost, fences_of, round_about
 
 MIN_BUDGET = 80
+CUT = "…"
+_MARKS = 2 * len(CUT.encode())
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _COMMENTS, _CONTENTS = r"(?:<!--(?:[^-]|-(?!->))*-->[ \t]*)+", r"\[toc\]|\[\[_?toc_?\]\]|\$?\{:?[ \t]*:?toc[ \t]*\}"
 _SILENT = re.compile(rf"[ \t]*(?:{_COMMENTS}|{_CONTENTS})?[ \t]*\n?", re.IGNORECASE)
@@ -28,7 +33,8 @@ class Excerpt:
     """A slice of a chunk.
 
     start_line, end_line: 1-based lines of the file, inclusive. before, after: the chunk goes on there. answers_at: the
-    character of the chunk at which the line begins that holds most of the query, of the excerpt's lines.
+    character of the chunk at which the line begins that holds most of the query, of the excerpt's lines. cut_before,
+    cut_after: the chunk goes on there in the same line. opening, closing: lines round it that keep code code, or "".
     """
 
     text: str
@@ -37,6 +43,16 @@ class Excerpt:
     before: bool
     after: bool
     answers_at: int = 0
+    cut_before: bool = False
+    cut_after: bool = False
+    opening: str = ""
+    closing: str = ""
+
+    def marked(self, *, before: bool = False, after: bool = False) -> str:
+        """The text as readers see it. before, after: the file's line goes on beyond the chunk, where that ends."""
+        first = CUT if self.cut_before or (before and not self.before) else ""
+        last = CUT if self.cut_after or (after and not self.after) else ""
+        return f"{self.opening}{first}{self.text}{last}{self.closing}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +62,15 @@ class _Unit:
     held: frozenset[str]
 
 
-def excerpt(text: str, start_line: int, weights: Mapping[str, float], budget: int) -> Excerpt:
+def excerpt(text: str, start_line: int, weights: Mapping[str, float], budget: int, prefix: str = "") -> Excerpt:
     """The best window of a chunk's text.
 
     start_line: the file's line on which text begins. weights: the query's tokens and what each is worth. budget: UTF-8
-    bytes, at least MIN_BUDGET.
+    bytes, at least MIN_BUDGET. prefix: what opens the fence or table that the chunk begins inside of.
     """
     offsets = range(len(text) + 1) if text.isascii() else list(accumulate(map(_width, text), initial=0))
-    room = max(MIN_BUDGET, budget)
+    fences = fences_of(text, prefix)
+    room = max(MIN_BUDGET, budget - cost(fences)) - _MARKS
     wanted = frozenset(weights)
     units = _body(text, [_Unit(a, b, _held(text[a:b], wanted)) for a, b in _spans(text, offsets, room // 2)])
     if not units:
@@ -65,14 +82,20 @@ def excerpt(text: str, start_line: int, weights: Mapping[str, float], budget: in
     kept = text[start:end]
     start += len(kept) - len(kept.lstrip("\n"))
     kept = text[start:end].rstrip()
+    end = start + len(kept)
     first_line = start_line + text.count("\n", 0, start)
+    opening, closing = round_about(fences, start, end)
     return Excerpt(
         kept,
         first_line,
         first_line + kept.count("\n"),
         before=bool(text[:start].strip()),
-        after=bool(text[start + len(kept) :].strip()),
-        answers_at=min(max(answering.start if answering.held else start, start), start + len(kept)),
+        after=bool(text[end:].strip()),
+        answers_at=min(max(answering.start if answering.held else start, start), end),
+        cut_before=bool(text[text.rfind("\n", 0, start) + 1 : start].strip()),
+        cut_after=bool(text[end:].partition("\n")[0].strip()),
+        opening=opening,
+        closing=closing,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 
@@ -21,6 +22,10 @@ from markdown_rag.store.base import Match
 
 Roots = Callable[[str], Path | None]
 _LOOKED_THROUGH = 256 * 1024  # bytes of a file in which headings are looked for
+_NEAR = 200  # bytes beside a chunk in which the rest of its line is looked for
+_LINE_END = re.compile(rb"[\r\n]")
+_BLANK = b" \t\0"  # in any encoding
+_LINE_STARTS = _BLANK + b">*+-"
 
 
 class Places:
@@ -66,9 +71,8 @@ def make_hit(
     copies: what is not shown for it. first: it leads the answer, so it is shown at greater length.
     """
     match = item.match
-    shown = excerpt(
-        match.text, match.start_line, item.weights, policy.excerpt_bytes if first else policy.further_excerpt_bytes
-    )
+    budget = policy.excerpt_bytes if first else policy.further_excerpt_bytes
+    shown = excerpt(match.text, match.start_line, item.weights, budget, match.prefix)
     now = standing(
         places.root(match.workspace),
         match.path,
@@ -93,7 +97,7 @@ def make_hit(
         end_line=match.end_line + now.shift if now.whole else last_line,
         start_byte=match.start_byte,
         end_byte=match.end_byte,
-        excerpt=shown.text,
+        excerpt=shown.marked(before=_begins_in_a_line(match, now.file), after=_ends_in_a_line(match, now.file)),
         excerpt_start_line=first_line,
         excerpt_end_line=last_line,
         tags=match.tags,
@@ -104,6 +108,22 @@ def make_hit(
         indexed_line=shown.start_line,
         same_in=tuple(dict.fromkeys(f"{name} ({how})" for name, how in named if name != absolute)),
     )
+
+
+def _begins_in_a_line(match: Match, file: bytes) -> bool:
+    """Whether text of the same line stands before a chunk. file: where it is as it was indexed, else b""."""
+    if match.ord == 0 or match.text.startswith("\n"):
+        return False
+    near = file[max(0, match.start_byte - _NEAR) : match.start_byte]
+    return bool(_LINE_END.split(near)[-1].strip(_LINE_STARTS))
+
+
+def _ends_in_a_line(match: Match, file: bytes) -> bool:
+    """Whether text of the same line stands behind a chunk. file: where it is as it was indexed, else b""."""
+    if match.text.endswith("\n"):
+        return False
+    near = file[match.end_byte : match.end_byte + _NEAR]
+    return bool(_LINE_END.split(near)[0].strip(_BLANK))
 
 
 def _heading(match: Match, at: int, file: bytes) -> str:

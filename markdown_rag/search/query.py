@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from markdown_rag.amounts import amount
 from markdown_rag.errors import InputError
 from markdown_rag.markdown.functionwords import ENGLISH
 from markdown_rag.markdown.lexical import looks_like_identifier, tokens
@@ -48,7 +49,8 @@ def prepare(given: str, policy: SearchPolicy) -> Query:
         raise InputError("The query is blank.", "Say in words what you want to find, or give an exact name.")
     note = ""
     if len(given) > MAX_QUERY_CHARACTERS:
-        note = f"The query had {len(given):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were searched for."
+        length = amount(len(given), "character")
+        note = f"The query had {length}; only the first {MAX_QUERY_CHARACTERS:,} were searched for."
     if policy.messages and looks_pasted(text):
         message = message_of(text)
         if message != text:

@@ -25,7 +25,7 @@ from markdown_rag.search.query import Query, prepare
 from markdown_rag.search.ranking import Placed
 from markdown_rag.search.relevance import dense_scale, falling, relevance
 from markdown_rag.search.reranking import Reranker, reranked
-from markdown_rag.store.base import Store, Where
+from markdown_rag.store.base import Store
 
 _CHOICE = 4  # times k: what a diverse answer is chosen from
 
@@ -94,8 +94,8 @@ class Searcher:
             more=found.more or len(found.placed) > len(placed),
             best_score=best,
             degraded=next((one.legs.degraded for one in collectors if one.legs.degraded), ""),
-            notes=tuple(_notes(request.k, query, hits, note)),
-            empty=None if hits else _empty(found, snapshot, request.where, best),
+            notes=tuple(_notes(request, query, hits, note)),
+            empty=None if hits else _empty(found, snapshot, request, best),
         )
 
     def _collector(self, query: Query, request: SearchRequest, policy: SearchPolicy, places: Places) -> Collector:
@@ -115,16 +115,16 @@ class Searcher:
         self._pool.shutdown(wait=True)
 
 
-def _empty(found: Collected, snapshot: Snapshot, where: Where, best: float) -> Empty:
+def _empty(found: Collected, snapshot: Snapshot, request: SearchRequest, best: float) -> Empty:
     if found.passed_over:
-        return emptiness.nothing_relevant(snapshot, where, best)
-    return emptiness.explain(snapshot, where)
+        return emptiness.nothing_relevant(snapshot, request.where, best, waited=request.waited)
+    return emptiness.explain(snapshot, request.where, waited=request.waited)
 
 
-def _notes(asked_k: int, query: Query, hits: Sequence[Hit], note: str) -> Iterable[str]:
-    yield from filter(None, (query.note, note))
-    yield from filter(None, [_behind([hit.freshness for hit in hits])])
-    if asked_k > MAX_K:
+def _notes(request: SearchRequest, query: Query, hits: Sequence[Hit], note: str) -> Iterable[str]:
+    behind = _behind([hit.freshness for hit in hits], waited=request.waited)
+    yield from filter(None, (query.note, note, behind))
+    if request.k > MAX_K:
         yield f"k was cut to {MAX_K}."
     unchecked = [hit.path for hit in hits if hit.freshness is Freshness.UNCHECKED]
     if unchecked:
@@ -133,10 +133,11 @@ def _notes(asked_k: int, query: Query, hits: Sequence[Hit], note: str) -> Iterab
         )
 
 
-def _behind(found: Sequence[Freshness]) -> str:
+def _behind(found: Sequence[Freshness], *, waited: bool) -> str:
     """What to do where the disk is ahead of the index; "" where no hit shows that it is."""
     counts = [(found.count(each), each) for each in (Freshness.CHANGED, Freshness.DELETED)]
     told = " and ".join(f"{count} {each}" for count, each in counts if count)
     if not told:
         return ""
-    return f"The index is behind the disk ({told}): call index_documents, or search again with wait_for_fresh=true."
+    again = "" if waited else ", or search again with wait_for_fresh=true"
+    return f"The index is behind the disk ({told}): call index_documents{again}."

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from markdown_rag.amounts import amount
 from markdown_rag.paths import is_within, nfc
 from markdown_rag.search.catalog import Snapshot
 from markdown_rag.search.conditions import Condition, distance, names_of, parse_condition, text_of, values_of
@@ -115,7 +116,7 @@ def explain_nothing(selection: Selection, entries: Sequence[FileEntry]) -> str:
         *(reason for each in selection.conditions if (reason := _unmet(each, entries))),
     ]
     words = " ".join(reasons) or "Each filter is met by some file, all of them together by none; leave one out."
-    return f"None of {len(entries):,} files meets the filters. {words}"
+    return f"None of {amount(len(entries), 'file')} meets the filters. {words}"
 
 
 def _unknown_tags(selection: Selection, entries: Sequence[FileEntry]) -> Iterable[str]:

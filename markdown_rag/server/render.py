@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
+from markdown_rag.amounts import amount
 from markdown_rag.errors import FastRagError
 from markdown_rag.oneline import one_line
 
@@ -66,7 +67,7 @@ def _searched(structured: Mapping[str, Any]) -> str:
     if not structured.get("searched"):
         return ""
     more = "; a larger k shows more" if structured.get("more") else ""
-    return f"Searched: {structured['searched']}, {structured.get('files', 0)} files{more}."
+    return f"Searched: {structured['searched']}, {amount(structured.get('files', 0), 'file')}{more}."
 
 
 def _hit(hit: Mapping[str, Any], seal: str) -> str:
@@ -123,7 +124,7 @@ def read_text(found: Mapping[str, Any]) -> str:
     facts = [where, *(f"{label}: {found[key]}" for label, key in _READ_FACTS if found.get(key))]
     if tags := found.get("tags"):
         facts.append(f"Tags: {', '.join(tags)}{_in_all(found, 'tags')}")
-    facts.append(f"Source: {found['source']}, {found['tokens']} tokens, {found['uri']}")
+    facts.append(f"Source: {found['source']}, {amount(found['tokens'], 'token')}, {found['uri']}")
     if "bytes" in found:
         first, end = found["bytes"]
         exact = "exact" if found["exact"] else "not exact"
@@ -159,15 +160,19 @@ def framed(text: str, seal: str) -> str:
 def list_text(found: Mapping[str, Any]) -> str:
     """A list of what is indexed, one line for each."""
     found = _flat(found)
-    lines = [f"{found.get('path') or '/'} of {found['searched']}: {found['files']} documents, {found['chunks']} chunks"]
+    lines = [f"{found.get('path') or '/'} of {found['searched']}: {_size(found)}"]
     for workspace in found.get("workspaces", ()):
         place = workspace["path"] or "another machine"
-        lines.append(f"workspace {workspace['workspace']} ({place}): {workspace['files']} documents")
+        lines.append(f"workspace {workspace['workspace']} ({place}): {amount(workspace['files'], 'document')}")
     lines += _vocabulary(found.get("vocabulary", {}))
-    lines += [f"{each['path']}/  {each['files']} documents, {each['chunks']} chunks" for each in found["folders"]]
+    lines += [f"{each['path']}/  {_size(each)}" for each in found["folders"]]
     lines += [_document(document) for document in found["documents"]]
     lines += _skipped(found.get("skipped", {}))
     return "\n".join([*lines, found["note"]] if found.get("note") else lines)
+
+
+def _size(found: Mapping[str, Any]) -> str:
+    return f"{amount(found['files'], 'document')}, {amount(found['chunks'], 'chunk')}"
 
 
 def _vocabulary(found: Mapping[str, Any]) -> list[str]:
@@ -192,7 +197,7 @@ def _as_fits(words: Sequence[str], count: int) -> str:
 
 
 def _document(found: Mapping[str, Any]) -> str:
-    facts = [found["path"], found.get("title", ""), f"{found['chunks']} chunks"]
+    facts = [found["path"], found.get("title", ""), amount(found["chunks"], "chunk")]
     facts += [f"#{tag}" for tag in found.get("tags", ())]
     facts += [f"{found['all_tags']} tags in all"] if "all_tags" in found else []
     facts += [f"alias {alias}" for alias in found.get("aliases", ())]
@@ -216,7 +221,7 @@ def links_text(found: Mapping[str, Any]) -> str:
     lines = [f"Links of {found['path']}: {len(found['links'])}"]
     for link in found["links"]:
         arrow = "->" if link["direction"] == "out" else "<-"
-        facts = [f"{arrow} {link['path']}", link.get("title", ""), link["kind"], f"{link['hops']} hop(s)"]
+        facts = [f"{arrow} {link['path']}", link.get("title", ""), link["kind"], amount(link["hops"], "hop")]
         facts += [f"{word} {link[word]}" for word in ("via", "line", "place") if link.get(word)]
         lines.append(" | ".join(fact for fact in facts if fact))
     lines += [f"broken: {link['target']} ({place_of(link['line'])})" for link in found.get("broken", ())]

@@ -25,6 +25,7 @@ from mcp.types import Tool as ListedTool
 from pydantic import Field
 
 from markdown_rag import __version__
+from markdown_rag.amounts import amount
 from markdown_rag.errors import FastRagError, InputError
 from markdown_rag.facade import Facade, IndexCall, Json, SearchCall
 from markdown_rag.server import arguments, render, schemas, words
@@ -219,7 +220,7 @@ def progress_reporter(context: Any) -> Callable[[Json], None]:
 
     async def send(status: Json) -> None:
         done, total = status.get("processed_files", 0), status.get("total_files", 0)
-        await context.report_progress(done, total or None, f"{status.get('phase', '')}: {done}/{total} files")
+        await context.report_progress(done, total or None, f"{status.get('phase', '')}: {done}/{amount(total, 'file')}")
 
     def report(status: Json) -> None:
         anyio.from_thread.run(send, status, token=token)

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx2
 
+from markdown_rag.amounts import amount
 from markdown_rag.errors import FastRagError, ServiceError, StartError
 from markdown_rag.facade import Facade, Json
 from markdown_rag.processes.endpoint import Connection
@@ -105,7 +106,8 @@ class ServiceClient:
             known = None
         if known is None:
             return "ended after it was asked; the next call starts another one"
-        return f"process {known['pid']}, version {known['version']}, {known['clients']} clients, log {known['log']}"
+        clients = amount(known["clients"], "client")
+        return f"process {known['pid']}, version {known['version']}, {clients}, log {known['log']}"
 
     def close(self) -> None:
         """Let go of the service; its jobs go on. Safe to call twice."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from markdown_rag.amounts import amount
 from markdown_rag.errors import StoreError
 from markdown_rag.store import schema
 from markdown_rag.store.base import Model, Store
@@ -87,11 +88,11 @@ def _version(session: Session) -> str:
 def _collections(session: Session, target: Target) -> str:
     names = session.call(lambda client, seconds: client.list_collections(timeout=seconds))
     ours = sum(schema.model_of(session.describe(name)["properties"]) is not None for name in names)
-    return f"{target.database or 'the default one'}: {ours} collections of ours among {len(names)}"
+    return f"{target.database or 'the default one'}: {amount(ours, 'collection')} of ours among {len(names)}"
 
 
 def _rows(store: Store) -> str:
-    return f"{store.collection}: {store.count():,} rows"
+    return f"{store.collection}: {amount(store.count(), 'row')}"
 
 
 def _search(store: Store) -> str:
@@ -101,5 +102,5 @@ def _search(store: Store) -> str:
         return "nothing is indexed yet"
     words = found[0].lexical.split()[:1]
     if store.capabilities().lexical and words:
-        return f"vectors and keywords answer ({len(store.lexical(words[0], 1))} and {len(found)} hits)"
+        return f"vectors and keywords answer ({len(store.lexical(words[0], 1))} and {amount(len(found), 'hit')})"
     return "vectors answer"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from markdown_rag.amounts import amount
 from markdown_rag.errors import StoreLimitError
 from markdown_rag.store import schema
 from markdown_rag.store.base import FileEntry, FileLinks, Match, Record, RowKey, Vector
@@ -82,7 +83,7 @@ def _fitting_text(field: schema.Field, text: str, path: str) -> tuple[str, int]:
     if len(data) <= field.size:
         return text, len(data)
     if not field.cut:
-        raise StoreLimitError(f"{path}: {field.name} takes {len(data)} bytes, the store allows {field.size}.")
+        raise StoreLimitError(f"{path}: {field.name} takes {amount(len(data), 'byte')}, the store allows {field.size}.")
     return data[: field.size].decode("utf-8", "ignore"), field.size
 
 

@@ -98,4 +98,4 @@ def test_a_search_meanwhile_says_which_folder_is_being_indexed(
     assert store.reached.wait(60.0)
     found = there.search(SearchCall("words"))
     assert found["searched"] == f"every indexed folder, since {fresh} is not indexed"
-    assert f"Index job {job} of {fresh} is under way" in found["note"]
+    assert f"{fresh} is being indexed right now (job {job}, " in found["note"]

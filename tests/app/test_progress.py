@@ -1,11 +1,11 @@
-"""What the shell's line about a running job says."""
+"""What the shell's lines about a running job and a running service say."""
 
 from __future__ import annotations
 
 import pytest
 
 from markdown_rag.indexing.report import Phase, Progress
-from markdown_rag.terminal import Begun, progress_line
+from markdown_rag.terminal import Begun, progress_line, show_service
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,15 @@ def test_what_was_done_before_somebody_looked_is_no_pace() -> None:
         "phase": "chunk",
     }
     assert "left" not in progress_line(status, Begun(at=10.0, percent=40.0, chunks=0), now=12.0)
+
+
+def test_one_chunk_of_one_file_is_no_plural() -> None:
+    status = {"progress_percent": 50.0, "processed_files": 0, "total_files": 1, "processed_chunks": 1, "phase": "embed"}
+    line = progress_line(status, Begun(at=10.0, percent=0.0, chunks=0), now=11.0)
+    assert line == "[############            ] 0/1 file, 1 chunk, embed, 1 chunk/s, 1 s left"
+
+
+def test_when_a_service_began_is_a_time_that_people_read(capsys: pytest.CaptureFixture[str]) -> None:
+    show_service({"answers": True, "pid": 7, "started_at": 1_796_025_600.25, "busy": False})
+    said = capsys.readouterr().out.splitlines()
+    assert said == ["answers: True", "pid: 7", "started_at: 2026-11-30T08:00:00.250+00:00", "busy: False"]

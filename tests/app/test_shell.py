@@ -362,7 +362,7 @@ def test_a_list_is_as_long_as_its_limit_asks_unless_tokens_are_bounded(
 ) -> None:
     write(vault, *(f"a-note-with-a-rather-long-name-{number:03}" for number in range(120)))
     indexed(agent())
-    rows = [out.count(" chunks") - 1 for _, out, _ in (shell("list", "--limit", n) for n in ("500", "110"))]
+    rows = [out.count(" | 1 chunk") for _, out, _ in (shell("list", "--limit", n) for n in ("500", "110"))]
     assert rows == [120, 110]
     assert shell("list", "--limit", "500", "--max-tokens", "900")[1].count(" chunks") < 60
 
@@ -491,3 +491,37 @@ def test_a_document_may_hold_the_names_of_tools_and_keeps_them(
     indexed(agent())
     assert "call index_documents and pass confirm=true" in shell("search", "call", "pass")[1]
     assert "call index_documents and pass confirm=true" in shell("read", "a")[1]
+
+
+@pytest.mark.parametrize(
+    ("typed", "advice"),
+    [
+        ("search --flag", "markdown-fastrag-mcp search -- --flag"),
+        ("search --json", "markdown-fastrag-mcp search -- --json"),
+        ("search what is --flag", "markdown-fastrag-mcp search -- what is --flag"),
+        ("search --tag x --flag", "markdown-fastrag-mcp search OPTIONS -- --flag"),
+        ("read -draft.md", "markdown-fastrag-mcp read -- -draft.md"),
+        ("list --drafts", "markdown-fastrag-mcp list -- --drafts"),
+    ],
+)
+def test_words_that_begin_with_a_dash_are_answered_with_what_to_type(
+    typed: str, advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.run(typed.split())
+    assert capsys.readouterr().err.endswith(f" go behind --. If that is meant: {advice}\n")
+
+
+@pytest.mark.parametrize("typed", ["search", "search --tag x", "clear --all", "service --now"])
+def test_where_no_word_can_be_meant_nothing_is_said_of_dashes(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.run(typed.split())
+    assert "behind --" not in capsys.readouterr().err
+
+
+def test_a_question_that_begins_with_dashes_is_asked_behind_two(
+    agent: Callable[..., App], shell: Shell, vault: Path
+) -> None:
+    write(vault, "a", words="the option --dry-run writes nothing")
+    indexed(agent())
+    assert "--dry-run" in shell("search", "--", "--dry-run")[1]

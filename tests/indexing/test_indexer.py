@@ -335,7 +335,7 @@ def test_a_suddenly_empty_root_deletes_nothing_even_of_few_files(bench: Bench) -
     bench.note("a.md")
     bench.run()
     (bench.root / "a.md").unlink()
-    with pytest.raises(GuardError, match="1 of 1 indexed files"):
+    with pytest.raises(GuardError, match="1 of 1 indexed file is gone"):
         bench.run()
     assert list(bench.rows()) == ["a.md"]
     bench.run(confirm_deletions=True)

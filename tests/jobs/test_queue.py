@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -550,3 +551,20 @@ def test_a_job_that_was_claimed_and_never_began_has_failed_and_can_be_resumed(
     assert "thread" not in lost.error  # it was no lack of one
     assert ended(jobs, jobs.submit(ask()).job.id).status is Status.SUCCEEDED
     jobs.close()
+
+
+def test_one_line_is_logged_for_a_job_that_failed_and_none_for_others(
+    opened: Open, ask, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    def work(job: Job, _progress: Progress, _stop: StopSignal) -> Mapping[str, Any]:
+        if job.request.scope.path == "bad":
+            raise EmbeddingAuthError("The key is wrong.", "Set another one.")
+        return {}
+
+    jobs = opened(work)
+    bad, good = (jobs.submit(ask(path)).job.id for path in ("bad", "good"))
+    assert [ended(jobs, job_id).status for job_id in (bad, good)] == [Status.FAILED, Status.SUCCEEDED]
+    assert caplog.messages == [f"job {bad} of {tmp_path / 'notes' / 'bad'} failed: The key is wrong."]
+    assert {record.levelno for record in caplog.records} == {logging.INFO}

@@ -36,6 +36,8 @@ def test_an_excerpt_is_an_exact_slice_on_the_lines_it_says(text: str, budget: in
     assert shown.text in "\n".join(lines)
     assert shown.text.count("\n") == shown.end_line - shown.start_line
     assert shown.before or shown.after or shown.text.strip() == text.strip()
+    assert len(shown.marked().encode()) <= budget
+    assert (shown.marked() == shown.text) is (shown.text.strip() == "\n".join(lines).strip())
 
 
 @given(TEXTS.filter(str.strip), BUDGETS)
@@ -127,6 +129,20 @@ def test_a_long_line_is_cut_at_a_sentence() -> None:
     assert "The needle is here." in shown.text
     assert (shown.start_line, shown.end_line) == (1, 1)
     assert shown.text[0].isupper()
+    assert shown.marked() == f"…{shown.text}…"
+
+
+def test_only_a_cut_inside_a_line_is_marked_and_only_on_its_side() -> None:
+    sentence = "This sentence fills the line. "
+    begins = excerpt(f"The needle is here. {sentence * 100}", 1, weights("needle"), 300)
+    assert begins.marked() == f"{begins.text}…"
+    ends = excerpt(f"{sentence * 100}The needle is here.\nAnd so on.", 1, weights("needle"), 300)
+    assert ends.marked() == f"…{ends.text}"
+    lines = excerpt("\n".join([sentence] * 40), 1, weights("needle"), 300)
+    assert lines.after
+    assert lines.marked() == lines.text
+    assert begins.marked(before=True, after=True) == f"…{begins.text}…"
+    assert lines.marked(after=True) == lines.text  # its last line is whole; what goes on is the chunk's
 
 
 def test_wide_characters_count_by_their_bytes() -> None:

@@ -351,7 +351,7 @@ def test_no_match_says_among_how_much(libraries) -> None:
     keywords.close()
     assert empty is not None
     assert empty.reason is EmptyReason.NO_MATCH
-    assert "2 chunks of 1 files" in empty.message
+    assert "2 chunks of 1 file" in empty.message
 
 
 def test_a_scope_indexed_a_moment_ago_is_never_called_unknown(library) -> None:

@@ -79,7 +79,7 @@ def test_scoring_leaves_nothing_in_the_index_unless_asked_to_or_there_before(
     (docs.parent / "queries.jsonl").write_text(json.dumps(question), encoding="utf-8")
     scores = evaluate_folder(app, docs.parent, lambda _: None, keep=keep)
     assert scores["missing_files"] == ["gone.md"]
-    assert "1 of the files to be found are not in docs/" in table(scores)
+    assert "Not in docs/, which counts as not found: 1 file to be found" in table(scores)
     if keep:
         assert app.list_documents(ListCall(workspace=str(docs)))["files"]
         evaluate_folder(app, docs.parent, lambda _: None)

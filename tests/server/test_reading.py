@@ -193,7 +193,7 @@ def test_an_id_from_before_an_edit_is_answered_with_what_became_of_it(talk: Any,
         again = await agent.hit("topic3 sentence")
         assert again["freshness"] == "moved"
         assert again["moved_from"] == hit["lines"]
-        assert again["text"] in lines_of(long, again["lines"])
+        assert again["text"].strip("…") in lines_of(long, again["lines"])
         moved = await agent.read(id=hit["id"])
         assert moved["freshness"] == "moved"
         assert moved["moved_from"] == before

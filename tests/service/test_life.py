@@ -21,6 +21,7 @@ from markdown_rag.service.identity import identify
 from markdown_rag.service.shared import Shared
 from markdown_rag.service.wire import Agent
 from markdown_rag.settings import load_settings
+from tests.data.stub_embeddings import StubServer
 from tests.service.conftest import (
     BOUND,
     Environ,
@@ -175,9 +176,25 @@ def test_status_stop_and_logs_say_what_runs_and_end_it(agent: Opener, state_dir:
     (shown,) = control.status(settings)
     assert (shown["answers"], shown["clients"], shown["busy"]) == (True, 1, False)
     assert shown["pid"] == services_of(state_dir)[0].pid
+    assert isinstance(shown["started_at"], float)
     assert control.stop(settings) == 1
     assert services_of(state_dir) == []
     assert "leaving" in control.logs(settings)
+
+
+def test_a_job_that_failed_leaves_one_line_in_the_log_and_no_key(agent: Opener, environ: Environ, vault: Path) -> None:
+    key = "sk-nobody-may-read-this"
+    with StubServer(dim=16, need_key="another", echo_key=True) as stub:
+        where = {"EMBEDDING_PROVIDER": "openai-compatible", "EMBEDDING_BASE_URL": stub.url, "EMBEDDING_DIM": "16"}
+        status = indexed(agent(**where, EMBEDDING_API_KEY=key), vault)
+    assert status["status"] == "failed"
+    told = control.logs(load_settings(environ))
+    (line,) = [line for line in told.splitlines() if status["job_id"] in line]
+    folder, said = line.partition(f" job {status['job_id']} of ")[2].split(" failed: ")
+    assert folder == str(vault)
+    assert status["error"].startswith(said)
+    assert said.endswith(".")
+    assert key not in told
 
 
 HOLDER = """
