@@ -1,7 +1,6 @@
 """Questions about what is indexed: search, read, list, follow links. Calls in, JSON answers out; nothing is written.
 
-Which workspaces and folders a call means is settled here, once for all of them; ranking, reading and walking are the
-parts' own.
+Which places a call means is settled here, once for all; ranking, reading and walking are the parts' own.
 """
 
 # ruff: noqa: PLC0415 - the imports inside functions load numpy, which a first reply must not wait for
@@ -231,10 +230,10 @@ class Questions:
         limit, less = clamped("limit", call.limit, 1, MAX_LIMIT)
         reading = self._answering(call.workspace, (call.path,), "path").reading
         asked = self._asked(reading, call, (call.path,), "path")
+        active = self._jobs_of(asked.searched)
         ids = {entry.workspace for entry in asked.snapshot.select(asked.everything)}
         if len(asked.searched.ids) != 1 and len(ids) != 1:
             documents = asked.snapshot.select(Where(exclude_paths=asked.snapshot.edge_lists))
-            active = self._jobs_of(asked.searched)
             return noted(workspaces_answer(documents, self._roots(), asked.searched, active), said(less, note))
         (workspace,) = ids or asked.searched.ids
         root = self._parts.root_of(workspace)
@@ -251,7 +250,6 @@ class Questions:
         is_start = not (asked.everything.scope or call.after) and asked.selection.is_empty
         skipped = self._parts.workspaces.skipped(workspace)
         words = vocabulary(entries) if is_start else None
-        active = self._jobs_of(asked.searched)
         found = list_answer(page, asked.searched, skipped, root, active=active, vocabulary=words)
         return noted(found, said("" if entries else self._why_empty(asked), less, note))
 
