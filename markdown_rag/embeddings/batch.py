@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from markdown_rag.embeddings.answers import Answer
@@ -30,6 +32,22 @@ class Batch:
     attempts: int = 0
     not_before: float = 0.0
     seen: int = 0
+
+
+class Ready(deque[Batch]):
+    """Batches that may be sent, in order. New ones are made when no other is left, while those before are under way.
+
+    fresh: the pieces of new batches.
+    """
+
+    def __init__(self, fresh: Iterator[list[int]]) -> None:
+        super().__init__()
+        self._fresh = fresh
+
+    def __bool__(self) -> bool:
+        if not len(self) and (pieces := next(self._fresh, None)) is not None:
+            self.append(Batch(pieces))
+        return len(self) > 0
 
 
 @dataclass(frozen=True, slots=True)

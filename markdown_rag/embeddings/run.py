@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -19,7 +18,7 @@ from markdown_rag.clock import StopSignal
 from markdown_rag.embeddings.answers import NOT_FINITE, Answer, check
 from markdown_rag.embeddings.assembly import Assembly
 from markdown_rag.embeddings.base import Role, Vector
-from markdown_rag.embeddings.batch import Batch, BatchOutcome, Report
+from markdown_rag.embeddings.batch import Batch, BatchOutcome, Ready, Report
 from markdown_rag.embeddings.line import Line
 from markdown_rag.embeddings.pace import ASK_LATER, Ticket
 from markdown_rag.embeddings.retry import LATER, RESUME, Action, Case, decide
@@ -52,8 +51,7 @@ class Run:
     on_vectors: OnVectors | None
     dimension: int
     texts: Assembly
-    fresh: Iterator[list[int]] = field(default_factory=lambda: iter(()))
-    ready: deque[Batch] = field(default_factory=deque)
+    ready: Ready = field(init=False)
     resting: list[Batch] = field(default_factory=list)
     suspects: list[tuple[Batch, EmbeddingError]] = field(default_factory=list)
     inbox: SimpleQueue[Report | None] = field(default_factory=SimpleQueue)
@@ -65,15 +63,17 @@ class Run:
     waits: bool = False
     over: bool = False
 
+    def __post_init__(self) -> None:
+        self.ready = Ready(self.texts.batches(self.line.most))
+
     def go(self) -> BatchOutcome:
         """Send everything; returns or raises as ``Batcher.embed`` says."""
         line = self.line
         self.progress_at = line.clock.monotonic()
-        self.fresh = self.texts.batches(line.most)
         self._done(len(self.texts.refused))
         line.pace.listen(self.inbox)
         try:
-            while self._more() or self.resting or self.flying:
+            while self.ready or self.resting or self.flying:
                 self._may_go_on()
                 self._wait(self._launch())
         except (Cancelled, EmbeddingError) as error:
@@ -107,13 +107,13 @@ class Run:
 
     def _launch(self) -> float:
         """Start what may start; the seconds until something else may."""
-        if self.role is Role.DOCUMENT and self._more():
+        if self.role is Role.DOCUMENT and self.ready:
             PRECEDENCE.give_way()  # before a place at the provider is taken, which the question may need
         now = self.line.clock.monotonic()
         rested = [batch for batch in self.resting if batch.not_before <= now]
         self.resting = [batch for batch in self.resting if batch.not_before > now]
         self.ready.extendleft(rested)
-        while self._more():
+        while self.ready:
             if self.failures:
                 return 0.0  # what failed is looked at first: it may end the run, or be the first to go again
             leave = self.line.pace.start(self.role)
@@ -129,12 +129,6 @@ class Run:
                 self.line.pace.end(leave)
         self._query_waits(waits=False)
         return min((batch.not_before - now for batch in self.resting), default=ASK_LATER)
-
-    def _more(self) -> bool:
-        """Whether a batch may be sent; the next ones are made as they are needed, while others are under way."""
-        if not self.ready and (pieces := next(self.fresh, None)) is not None:
-            self.ready.append(Batch(pieces))
-        return bool(self.ready)
 
     def _hold(self, seconds: float) -> float:
         """No place now; a pause that is longer than this run may wait ends it at once."""

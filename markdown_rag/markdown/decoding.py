@@ -16,7 +16,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import accumulate
 
-from markdown_rag.amounts import amount
+from markdown_rag.amounts import amount, noun
 
 REPLACEMENT = "\ufffd"
 WORD_JOINER = "\u2060"  # what Unicode recommends for a U+FEFF that is no byte order mark
@@ -220,9 +220,8 @@ def _trace(data: bytes, mark: int, encoding: str, raw: str, warnings: tuple[str,
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if broken:
         text, count = bad.subn(REPLACEMENT, text)
-        notes.append(
-            f"{amount(count, 'place was', 'places were')} not valid {encoding.upper()} and replaced by U+FFFD."
-        )
+        were = noun(count, "was", "were")
+        notes.append(f"{amount(count, 'place')} {were} not valid {encoding.upper()} and {were} replaced by U+FFFD.")
     for char, name, stand_in in (
         ("\0", "NUL character", REPLACEMENT),
         ("\ufeff", "stray byte order mark", WORD_JOINER),
