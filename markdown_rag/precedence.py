@@ -3,18 +3,20 @@
 All Python of a process shares one interpreter lock, and all processes of an index run the same processors, so a search
 waits for both again and again while a run works. The run therefore gives way between two steps while anybody waits for
 an answer: in the process that answers, in the one that chunks for it (which sees a ``Sign``), and in the engine, where
-searches of all processes meet. Under questions without end it still has a fifth of the time. And the interpreter passes
-from thread to thread in short turns (``take_short_turns``), which nothing else in a process that indexes changes.
+searches of all processes meet. Under questions without end it still has its turns: a fifth of the time, in the engine a
+third. And the interpreter passes from thread to thread in short turns (``take_short_turns``), which nothing else in a
+process that indexes changes.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import os
 import sys
 import tempfile
 import threading
-import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import ParamSpec, TypeVar
@@ -31,62 +33,76 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Sign:
+class _GivingWay(ABC):
+    """How long background work waits for questions, and how long it then goes on."""
+
+    def __init__(self, clock: Clock, turn: float = TURN_SECONDS) -> None:
+        self._clock = clock
+        self._turn = turn
+        self._turn_ends = -math.inf
+        self._never = threading.Event()
+
+    def give_way(self) -> bool:
+        """Between two steps of background work: wait while somebody asks; whether nobody does."""
+        began = now = self._clock.monotonic()
+        if now < self._turn_ends:
+            return self._busy(now) <= 0
+        while (left := began + MOST_SECONDS - now) > 0:
+            if (busy := self._busy(now)) <= 0:
+                return True
+            self._rest(min(left, busy))
+            now = self._clock.monotonic()
+        self._turn_ends = now + self._turn
+        return False
+
+    @abstractmethod
+    def _busy(self, now: float) -> float:
+        """For how many seconds somebody asks, as far as is known."""
+
+    def _rest(self, seconds: float) -> None:
+        self._clock.wait(self._never, seconds)
+
+
+class Sign(_GivingWay):
     """Says to other processes whether somebody waits for an answer: a byte of a file that has no name.
 
     fd: the file's descriptor, to be handed on to a process that follows it.
     """
 
     def __init__(self, fd: int) -> None:
+        super().__init__(SystemClock())
         self.fd = fd
-        self._turn_ends = 0.0
 
     @classmethod
     def create(cls) -> Sign:
         """A sign that nobody follows yet. Raises OSError where no file can be made."""
         with tempfile.TemporaryFile(buffering=0) as file:
-            file.write(_QUIET)
+            file.write(_QUIET)  # not mapped: a disk without room for it would end the process
             return cls(os.dup(file.fileno()))
 
     def show(self, *, somebody_asks: bool) -> None:
         """Change what it says."""
         os.pwrite(self.fd, _ASKED if somebody_asks else _QUIET, 0)
 
-    @property
-    def somebody_asks(self) -> bool:
-        """What it says."""
-        return os.pread(self.fd, 1, 0) == _ASKED
-
-    def give_way(self) -> bool:
-        """Between two steps of background work: wait while the sign says that somebody asks; whether nobody does."""
-        began = time.monotonic()
-        while self.somebody_asks:
-            now = time.monotonic()
-            if now < self._turn_ends:
-                return False
-            if now - began > MOST_SECONDS:
-                self._turn_ends = now + TURN_SECONDS
-                return False
-            time.sleep(LOOK_SECONDS)
-        return True
+    def _busy(self, now: float) -> float:  # noqa: ARG002
+        return LOOK_SECONDS if os.pread(self.fd, 1, 0) == _ASKED else 0.0
 
 
-class Precedence:
+class Precedence(_GivingWay):
     """The questions under way. Thread-safe.
 
-    linger: seconds after a question during which its next one is waited for, where an answer takes several.
+    linger: seconds after a question during which its next one is waited for, where an answer takes several. turn: for
+    how many seconds background work goes on after it has waited.
     """
 
-    def __init__(self, clock: Clock, linger: float = 0.0) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, linger: float = 0.0, turn: float = TURN_SECONDS) -> None:
+        super().__init__(clock, turn)
         self._linger = linger
         self._lock = threading.Lock()
         self._asking = 0
         self._nobody_asks = threading.Event()
         self._nobody_asks.set()
-        self._never = threading.Event()
-        self._last = clock.monotonic() - linger  # when the last answer was given
-        self._turn_ends = 0.0
+        self._last = -math.inf  # when the last answer was given
         self._sign: Sign | None = None
 
     @contextmanager
@@ -121,21 +137,11 @@ class Precedence:
                 self._tell()
             return self._sign
 
-    def give_way(self) -> bool:
-        """Between two steps of background work: wait while somebody asks; whether nobody does."""
-        began = now = self._clock.monotonic()
-        if now < self._turn_ends:
-            return self._nobody_asks.is_set()
-        while (left := began + MOST_SECONDS - now) > 0:
-            if not self._nobody_asks.is_set():
-                self._clock.wait(self._nobody_asks, left)
-            elif (soon := self._last + self._linger - now) > 0:
-                self._clock.wait(self._never, min(left, soon))
-            else:
-                return True
-            now = self._clock.monotonic()
-        self._turn_ends = now + TURN_SECONDS
-        return False
+    def _busy(self, now: float) -> float:
+        return self._last + self._linger - now if self._nobody_asks.is_set() else math.inf
+
+    def _rest(self, seconds: float) -> None:
+        self._clock.wait(self._never if self._nobody_asks.is_set() else self._nobody_asks, seconds)
 
 
 PRECEDENCE = Precedence(SystemClock())  # of this process, as the interpreter lock is

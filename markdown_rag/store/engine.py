@@ -13,11 +13,9 @@ What is stored is the library's own format, written by its own code: a stock Mil
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import threading
-from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from markdown_rag.store import custody, messages, schema
+from markdown_rag.store.gate import written
 from markdown_rag.store.living import Filter, Living
 
 if TYPE_CHECKING:
@@ -124,10 +123,10 @@ def _collection_class(kept: type, turns: ReadersFirstLock, activity: Activity) -
         def insert(self, records: list[dict[str, Any]], *arguments: Any, **options: Any) -> list[Any]:
             keys: list[Any] = []
             for start in range(0, len(records), SLICE):
-                with self._turn():
+                with written(turns, activity):
                     keys += super().insert(records[start : start + SLICE], *arguments, **options)
                 if self._is_full():
-                    with self._turn():
+                    with written(turns, activity):
                         self._flush_if_full()
             return keys
 
@@ -135,12 +134,6 @@ def _collection_class(kept: type, turns: ReadersFirstLock, activity: Activity) -
             deleted: int = super().delete(*arguments, **options)  # the gate has taken the turn
             self._flush_if_full()
             return deleted
-
-        @contextlib.contextmanager
-        def _turn(self) -> Iterator[None]:
-            activity.give_way()
-            with turns.write():
-                yield
 
         def _is_full(self) -> bool:
             # A merge holds the library's lock: a flush would wait for it, and all searches for the flush.
@@ -156,7 +149,7 @@ def _collection_class(kept: type, turns: ReadersFirstLock, activity: Activity) -
         def flush(self) -> None:
             while True:
                 self._wait_for_bg()
-                with self._turn():
+                with written(turns, activity):
                     if not self._upkeep:
                         super().flush()
                         return

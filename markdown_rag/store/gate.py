@@ -20,6 +20,7 @@ from markdown_rag.store.rwlock import ReadersFirstLock
 
 SEARCHING_SECONDS = 5.0  # so long after a search, rows in memory are kept few for the next one
 LINGER_SECONDS = 0.015  # so long after a search of a question, its other one or the look at generations arrives
+TURN_SECONDS = 0.1  # of a writer that has waited: each of its steps also waits for the readers that are there
 
 _FREE = frozenset({"Connect", "GetVersion", "CheckHealth", "GetFlushState", "ListDatabases"})
 _READS = frozenset(
@@ -62,7 +63,7 @@ class Activity:
 
     def __init__(self) -> None:
         self._last_search = -SEARCHING_SECONDS
-        self._searches = Precedence(SystemClock(), LINGER_SECONDS)
+        self._searches = Precedence(SystemClock(), LINGER_SECONDS, TURN_SECONDS)
 
     @contextlib.contextmanager
     def search(self) -> Iterator[None]:
@@ -71,14 +72,21 @@ class Activity:
         with self._searches.question():
             yield
 
-    def give_way(self) -> None:
-        """Before a step of writing, outside of any turn: wait while somebody searches."""
-        self._searches.give_way()
+    def give_way(self) -> bool:
+        """Before a step of writing, outside of any turn: wait while somebody searches; whether nobody does."""
+        return self._searches.give_way()
 
     def unflushed_limit(self) -> int:
         """How many rows may wait in memory."""
         searching = time.monotonic() - self._last_search < SEARCHING_SECONDS
         return self.SEARCHED_ROWS if searching else self.QUIET_ROWS
+
+
+@contextlib.contextmanager
+def written(turns: ReadersFirstLock, activity: Activity) -> Iterator[None]:
+    """A writer's turn: after the searches under way; who has waited for them long enough waits for no new ones."""
+    with turns.write(urgent=not activity.give_way()):
+        yield
 
 
 class Gate:
@@ -157,7 +165,7 @@ class Gate:
                 yield
         else:
             try:
-                with contextlib.nullcontext() if method in _OWN_TURNS else self._turns.write():
+                with contextlib.nullcontext() if method in _OWN_TURNS else written(self._turns, self._activity):
                     yield
             finally:
                 if method not in _KEEPS_ROWS:

@@ -26,6 +26,7 @@ class ReadersFirstLock:
         self._waiting_readers = 0
         self._writing = False
         self._waiting_writers = 0
+        self._urgent = 0  # of those
         self._writers_since = 0.0  # when the waiting writers last had a turn, or began to wait
 
     @contextlib.contextmanager
@@ -46,17 +47,19 @@ class ReadersFirstLock:
                 self._changed.notify_all()
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[None]:
-        """Hold the lock alone."""
+    def write(self, *, urgent: bool = False) -> Iterator[None]:
+        """Hold the lock alone. urgent: before newly arriving readers at once; who says so has waited before."""
         with self._changed:
             if not self._waiting_writers:
                 self._writers_since = time.monotonic()
             self._waiting_writers += 1
+            self._urgent += urgent
             try:
                 while self._writing or self._readers or (self._waiting_readers and not self._writers_turn()):
                     self._changed.wait(self._patience)
             finally:
                 self._waiting_writers -= 1
+                self._urgent -= urgent
             self._writing = True
         try:
             yield
@@ -67,4 +70,5 @@ class ReadersFirstLock:
                 self._changed.notify_all()
 
     def _writers_turn(self) -> bool:
-        return self._waiting_writers > 0 and time.monotonic() - self._writers_since > self._patience
+        late = self._waiting_writers > 0 and time.monotonic() - self._writers_since > self._patience
+        return late or self._urgent > 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -148,3 +150,40 @@ def test_what_answers_somebody_goes_first_also_where_it_fails() -> None:
         answer(None)
     assert asked == [False, False]
     assert PRECEDENCE.give_way()
+
+
+FULL = """
+mount -t tmpfs -o size=16k tmpfs "$TMPDIR" || exit 77
+exec "$0" -c '
+import os, tempfile
+place = tempfile.gettempdir()  # as a service has asked long ago (processes/sockets.py), while there was room
+try:
+    with open(os.path.join(place, "fill"), "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+except OSError:
+    pass
+from markdown_rag.precedence import PRECEDENCE
+try:
+    PRECEDENCE.sign()
+except OSError:
+    print("said")
+else:
+    print("made")
+'
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.getuid() != 0, reason="mounts a small disk")
+def test_a_full_disk_does_not_end_the_process_that_makes_a_sign(tmp_path: Path) -> None:
+    run = subprocess.run(
+        ["unshare", "-m", "sh", "-c", FULL, sys.executable],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode == 77:
+        pytest.skip("no mounting here")
+    assert run.returncode == 0, f"ended by {run.returncode} (135 and -7 are SIGBUS): {run.stderr}"
+    assert run.stdout.strip() in {"said", "made"}

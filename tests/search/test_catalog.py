@@ -12,7 +12,7 @@ from markdown_rag.errors import StoreUnavailable
 from markdown_rag.search.catalog import ASKED_LATELY_S, MAX_AGE_S, Catalog
 from markdown_rag.store.base import EVERYTHING, Capabilities, FileEntry, Model, RowKey, Where
 from markdown_rag.store.memory import MemoryStore
-from tests.waiting import SECONDS, eventually
+from tests.waiting import SECONDS, eventually, joined
 
 
 class CountingStore(MemoryStore):
@@ -213,6 +213,7 @@ def test_a_catalog_that_nobody_asked_for_in_hours_is_not_shown_while_another_is_
 def test_what_was_read_before_a_write_ended_is_not_shown_after_it(held) -> None:
     held.add("a.md", "alpha")
     held.catalog.snapshot()
+    held.store.delete(["counts as a change"])
     held.catalog.forget()
     with ThreadPoolExecutor(1) as pool:
         early = pool.submit(held.catalog.snapshot)
@@ -303,3 +304,60 @@ def test_a_reading_that_began_before_a_write_ended_is_not_shown_after_it(held) -
         assert len(early.result().files) == 1
         done.result()
     assert len(held.catalog.snapshot().files) == 2
+
+
+def test_reading_the_catalog_takes_at_most_a_twentieth_of_the_time(libraries) -> None:
+    class Slow(CountingStore):
+        def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
+            shelf.clock.advance(2.0)
+            return super().catalog(where)
+
+    shelf = libraries(store=Slow(blind=True))
+    shelf.add("a.md", "alpha")
+    began = shelf.clock.monotonic()
+    while shelf.clock.monotonic() - began < 1_000:
+        shelf.clock.advance(0.5)
+        shelf.catalog.snapshot()
+        joined(*(thread for thread in threading.enumerate() if thread.name == "catalog"))
+    assert 10 < shelf.store.reads["whole"] * 2.0 <= 0.05 * 1_000 + 2.0
+
+
+def test_a_write_is_seen_whatever_becomes_of_reading_the_catalog_after_it(libraries) -> None:
+    class Failing(CountingStore):
+        fails = False
+
+        def catalog(self, where: Where = EVERYTHING) -> list[FileEntry]:
+            if self.fails:
+                raise MemoryError
+            return super().catalog(where)
+
+    shelf = libraries(store=Failing())
+    shelf.add("a.md", "alpha")
+    shelf.paths("alpha")
+    shelf.add("b.md", "alpha")
+    shelf.store.fails = True
+    with pytest.raises(MemoryError):
+        shelf.catalog.written()
+    shelf.store.fails = False
+    assert shelf.ask("alpha").total_files == 2
+
+
+def test_who_writes_reads_for_all_who_have_asked_lately(shelf) -> None:
+    shelf.add("a.md", "alpha", workspace="v")
+    shelf.add("b.md", "beta", workspace="w")
+    shelf.catalog.snapshot(("v",))
+    shelf.catalog.snapshot(("w",))
+    shelf.add("c.md", "alpha", workspace="v")
+    shelf.catalog.written()
+    before = shelf.store.reads["whole"]
+    assert len(shelf.catalog.snapshot(("v",)).files) == 2
+    assert len(shelf.catalog.snapshot(("w",)).files) == 1
+    assert shelf.store.reads["whole"] == before
+
+
+def test_what_is_proven_to_be_of_now_is_not_forgotten(shelf) -> None:
+    shelf.add("a.md", "alpha")
+    shelf.paths("alpha")
+    shelf.catalog.forget()
+    shelf.paths("alpha")
+    assert shelf.store.reads == {"whole": 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from markdown_rag.precedence import MOST_SECONDS
 from markdown_rag.store.engine import SLICE
-from markdown_rag.store.gate import Activity
+from markdown_rag.store.gate import Activity, written
 from markdown_rag.store.memory import MemoryStore, bm25
 from markdown_rag.store.rows import to_row
 from markdown_rag.store.rwlock import ReadersFirstLock
@@ -285,3 +286,29 @@ def test_rows_are_flushed_in_a_turn_that_no_search_waits_for(opened: Opened, mon
     opened.collection.insert([row_of(2 * SLICE, 0)])
     assert opened.collection._memtable is not kept, "full"
     assert len(opened.collection.query("ord >= 0")) == 2 * SLICE
+
+
+def test_writes_have_their_turns_under_searches_without_end() -> None:
+    """Steps as long as the insertion of 25 rows, under six searches of 50 ms that overlap."""
+    activity, turns, over = Activity(), ReadersFirstLock(), threading.Event()
+
+    def search() -> None:
+        while not over.is_set():
+            with activity.search(), turns.read():
+                time.sleep(0.05)
+
+    threads = [threading.Thread(target=search) for _ in range(6)]
+    for number, thread in enumerate(threads):
+        thread.start()
+        time.sleep(0.05 / 6 * (number > 0))
+    began, worked = time.monotonic(), 0.0
+    try:
+        while time.monotonic() - began < 4.0:
+            with written(turns, activity):
+                time.sleep(0.007)
+                worked += 0.007
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert worked > 0.04 * (time.monotonic() - began)
