@@ -48,11 +48,11 @@ def check(rows: Matrix, count: int, dimension: int) -> Answer:
     # float64, so that the length of a vector of tiny or huge values neither vanishes nor overflows.
     wide = rows.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        lengths = np.linalg.norm(wide, axis=1)
+        lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
     usable = np.isfinite(lengths) & (lengths > 0)
-    safe = np.where(usable, lengths, 1.0)
-    wide[~usable] = 0.0
-    return Answer((wide / safe[:, None]).astype(np.float32), tuple(usable.tolist()))
+    unit = np.zeros(rows.shape, dtype=np.float32)
+    np.divide(wide, lengths[:, None], out=unit, where=usable[:, None], casting="unsafe")
+    return Answer(unit, tuple(usable.tolist()))
 
 
 def as_matrix(rows: list[list[float]] | list[Vector]) -> Matrix:

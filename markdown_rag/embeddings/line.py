@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
 
 from markdown_rag.clock import Clock
 from markdown_rag.embeddings.base import Embedder
 from markdown_rag.embeddings.pace import Pace
 from markdown_rag.embeddings.retry import NO_THREAD, BatchPolicy
 from markdown_rag.errors import EmbeddingUnavailable
+
+Work = Callable[[], None]
+IDLE_SECONDS = 0.05  # that a thread waits for another request: those of a run follow each other at once
 
 
 class Line:
@@ -28,38 +32,58 @@ class Line:
         self.proved = False
         self.distrusted = False
         self.closed = False
-        self._threads: set[threading.Thread] = set()
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._idle: list[SimpleQueue[Work]] = []  # inboxes of threads that wait for work
+        self._busy = 0  # threads
 
-    def spawn(self, work: Callable[[], None]) -> None:
-        """Run one request in a thread of its own; a daemon, so that a hung provider never keeps a process alive.
+    def spawn(self, work: Work) -> None:
+        """Run one request in a thread that has no other work; a daemon, so that a hung provider keeps no process alive.
 
         EmbeddingUnavailable where the system gives no thread: work will not be called.
         """
+        with self._changed:
+            inbox = self._idle.pop() if self._idle else self._begin()
+            self._busy += 1
+            inbox.put(work)
 
-        def tracked() -> None:
+    def _begin(self) -> SimpleQueue[Work]:
+        """The inbox of a new thread."""
+        inbox: SimpleQueue[Work] = SimpleQueue()
+        try:
+            threading.Thread(target=self._attend, args=(inbox,), name="embedding-request", daemon=True).start()
+        except (RuntimeError, MemoryError) as error:
+            raise EmbeddingUnavailable("No request can be sent to the embedding provider.", NO_THREAD) from error
+        return inbox
+
+    def _attend(self, inbox: SimpleQueue[Work]) -> None:
+        """One thread: the next request finds it there, since starting one takes longer than handing over."""
+        while (work := self._next(inbox)) is not None:
+            ended_well = False
             try:
                 work()
+                ended_well = True
             finally:
-                with self._lock:
-                    self._threads.discard(threading.current_thread())
+                with self._changed:
+                    self._busy -= 1
+                    if ended_well:  # else this thread ends
+                        self._idle.append(inbox)
+                    self._changed.notify_all()
 
-        thread = threading.Thread(target=tracked, name="embedding-request", daemon=True)
-        with self._lock:  # tracked waits for it, so what is in the set has started and has not ended
+    def _next(self, inbox: SimpleQueue[Work]) -> Work | None:
+        """What is to be done next; None where nothing was for a while."""
+        while True:
             try:
-                thread.start()
-            except (RuntimeError, MemoryError) as error:
-                raise EmbeddingUnavailable("No request can be sent to the embedding provider.", NO_THREAD) from error
-            self._threads.add(thread)
+                return inbox.get(timeout=IDLE_SECONDS)
+            except Empty:
+                with self._changed:
+                    if inbox in self._idle:
+                        self._idle.remove(inbox)
+                        return None
 
     def join(self, seconds: float) -> bool:
         """Wait for the requests under way; whether all of them have ended."""
-        end = self.clock.monotonic() + seconds
-        with self._lock:
-            threads = list(self._threads)
-        for thread in threads:
-            thread.join(max(0.0, end - self.clock.monotonic()))
-        return not any(thread.is_alive() for thread in threads)
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._busy, seconds)
 
 
 def _lower(wanted: int, limit: int) -> int:

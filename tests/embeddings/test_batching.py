@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -218,8 +219,8 @@ def test_nothing_more_is_sent_before_a_failure_has_been_looked_at(
     stub: StubServer, make: Make, fault: dict[str, object], requests: int
 ) -> None:
     stub.control(**fault)
-    line = AtOnce(make(), BatchPolicy(items=5, concurrent=1), ManualClock())
-    run = Run(line, Role.DOCUMENT, StopSignal(), None, None, 0, Assembly(TEXTS, line.embedder.limits))
+    at_once = AtOnce(make(), BatchPolicy(items=5, concurrent=1), ManualClock())
+    run = Run(at_once, Role.DOCUMENT, StopSignal(), None, None, 0, Assembly(TEXTS, at_once.embedder.limits))
     with pytest.raises(EmbeddingError):
         run.go()
     assert stub.stats()["requests"] == requests
@@ -330,11 +331,28 @@ def test_a_pause_between_batches_is_kept(make: Make) -> None:
     assert 9 <= clock.monotonic() - started < 13
 
 
+def requests_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "embedding-request"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_request_that_ends_badly_takes_no_other_one_with_it(make: Make) -> None:
+    line = Line(make(), BatchPolicy(), SystemClock())
+    for _ in range(3):
+        line.spawn(lambda: sys.exit("never to be seen"))
+        assert line.join(SECONDS)
+        done = threading.Event()
+        line.spawn(done.set)
+        assert done.wait(SECONDS)
+    assert line.join(SECONDS)
+
+
 def test_threads_that_the_system_refuses_cost_time_and_no_place_at_the_provider(
     stub: StubServer, make: Make, no_more_threads
 ) -> None:
     asking = batcher(make())
     documents(asking)  # the provider works, so that failures could be laid to the texts
+    eventually(lambda: not requests_threads(), what="threads without work were left")
     for role in (Role.DOCUMENT, Role.QUERY):
         with no_more_threads(), pytest.raises(EmbeddingUnavailable, match="thread"):
             asking.embed(TEXTS, role, StopSignal())
