@@ -215,6 +215,7 @@ class Run:
             self.progress_at = self.line.clock.monotonic()
             self.successes += 1
             self.dimension = self.dimension or report.result.vectors.shape[1]
+            self._launch()  # its place is free: what it brought is handed over while the next one is under way
             self._take(report.batch, report.result)
             self._judge_suspects()
         else:

@@ -4,7 +4,7 @@
 
 The stub is a process of its own. For each provider and latency: texts a second through our batching, and the same
 batches through the same adapter by as many bare threads, with nothing judged, retried or combined: what the allowed
-concurrency can give on this machine now. The two alternate; the best of five rounds counts for both.
+concurrency can give on this machine now. The two alternate; the best of nine rounds counts for both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from markdown_rag.embeddings.registry import PROVIDERS, EmbeddingSettings, creat
 from markdown_rag.precedence import take_short_turns
 
 CONCURRENT = 4
-ROUNDS = 5
+ROUNDS = 9
 STUB = Path(__file__).parents[1] / "data" / "stub_embeddings.py"
 
 
