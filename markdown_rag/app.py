@@ -18,8 +18,10 @@ from markdown_rag.health import health
 from markdown_rag.jobs.job import IndexRequest, Job
 from markdown_rag.jobs.owner import Owner, this_process
 from markdown_rag.jobs.status import no_status
+from markdown_rag.nearby import Call, seen_from
 from markdown_rag.paths import Scope, Workspace, names_server
 from markdown_rag.policies import chunk_policy, job_policy, scan_policy
+from markdown_rag.precedence import goes_first
 from markdown_rag.questions import Questions
 from markdown_rag.reading import Reading
 from markdown_rag.settings import Settings
@@ -140,7 +142,7 @@ class App:
     def search(self, call: SearchCall) -> Json:
         """Ranked, bounded, cited passages."""
         self._attendant.watch()
-        questions = self._questions
+        questions, call = self._questions, self._as_typed(call)
         late = ""
         if call.wait_for_fresh:
             late = self._attendant.bring_up_to_date(questions.places(call))
@@ -149,15 +151,15 @@ class App:
 
     def read(self, call: ReadCall) -> Json:
         """The text of a document or of a part of it."""
-        return self._questions.read(call)
+        return self._questions.read(self._as_typed(call))
 
     def list_documents(self, call: ListCall) -> Json:
         """What is indexed, and what was left out."""
-        return self._questions.list_documents(call)
+        return self._questions.list_documents(self._as_typed(call))
 
     def follow_links(self, call: LinksCall) -> Json:
         """What a document links to, and what links to it."""
-        return self._questions.follow_links(call)
+        return self._questions.follow_links(self._as_typed(call))
 
     def clear(self, workspace: str = "", *, confirm: bool = False) -> Json:
         """Remove one workspace from the index; without confirm only say what would go."""
@@ -238,6 +240,13 @@ class App:
     def _from_here(self, path: str) -> str:
         """A path as the agent means it, wherever this process runs; "" stays ""."""
         return str(self._cwd / os.path.expanduser(path)) if path else ""
+
+    @goes_first
+    def _as_typed(self, call: Call) -> Call:
+        """A call whose paths mean the same wherever they were typed."""
+        if not call.from_here:
+            return call
+        return seen_from(self._cwd, call, self._questions.meant(call.workspace), self._parts.workspaces.all())
 
     def _searched(self, workspace: str, reading: Reading) -> Searched:
         def indexed() -> set[str]:

@@ -125,6 +125,7 @@ def search(app: Facade, options: argparse.Namespace) -> int:
         tags=tuple(options.tag),
         properties=tuple(options.property),
         workspace=options.workspace,
+        from_here=True,
         explain=options.explain,
         diverse=options.diverse,
         expand=tuple(options.expand),
@@ -152,6 +153,7 @@ def read(app: Facade, options: argparse.Namespace) -> int:
         reconstruct=options.reconstruct,
         max_tokens=options.max_tokens,
         workspace=options.workspace,
+        from_here=True,
     )
     found = for_shell(app.read(call))
     if options.json:
@@ -225,6 +227,7 @@ def list_documents(app: Facade, options: argparse.Namespace) -> int:
         limit=options.limit,
         max_tokens=options.max_tokens,
         workspace=options.workspace,
+        from_here=True,
     )
     found = for_shell(app.list_documents(call))
     say_json(found) if options.json else say(list_text(found))
@@ -241,6 +244,7 @@ def links(app: Facade, options: argparse.Namespace) -> int:
         hops=options.hops,
         max_tokens=options.max_tokens,
         workspace=options.workspace,
+        from_here=True,
     )
     found = for_shell(app.follow_links(call))
     say_json(found) if options.json else say(links_text(found))

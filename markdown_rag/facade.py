@@ -52,7 +52,8 @@ class SearchCall:
     scope_path, exclude_path: folders and files, absolute or relative, to search in and to leave out. tags: all of
     them, each with what is nested in it. properties: conditions on front matter (search/conditions.py), all of them.
     expand: "requires" and "links", what to add to the hits. wait_for_fresh: index what changed there first.
-    diverse: hits that say different things come first.
+    diverse: hits that say different things come first. from_here: relative paths are first taken from the agent's
+    working directory, as people type them in a shell, then from the workspace.
     """
 
     query: str
@@ -69,6 +70,7 @@ class SearchCall:
     max_tokens: int = 0
     wait_for_fresh: bool = False
     diverse: bool = False
+    from_here: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class ReadCall:
 
     before, after: chunks round a hit that come with it. section: the whole section a hit stands in. reconstruct: the
     file's exact text and what proves it. max_tokens: of the text. continue_from: what an answer that was cut gave.
+    from_here: as of a search.
     """
 
     id: str = ""
@@ -90,13 +93,14 @@ class ReadCall:
     max_tokens: int = 4_000
     continue_from: str = ""
     workspace: str = ""
+    from_here: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ListCall:
     """What is indexed, by folder. path: a folder, "" = the root. recursive: files of subfolders one by one.
 
-    The filters are a search's. after: the last path of the page before. limit: files of a page.
+    The filters and from_here are a search's. after: the last path of the page before. limit: files of a page.
     """
 
     path: str = ""
@@ -108,17 +112,19 @@ class ListCall:
     limit: int = 50
     max_tokens: int = 4_000
     workspace: str = ""
+    from_here: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LinksCall:
-    """The neighbours of a document. direction: "out", "in" or "both"; hops: 1 to 3."""
+    """The neighbours of a document. direction: "out", "in" or "both"; hops: 1 to 3. from_here: as of a search."""
 
     path: str
     direction: str = "both"
     hops: int = 1
     max_tokens: int = 2_000
     workspace: str = ""
+    from_here: bool = False
 
 
 class Facade(Protocol):

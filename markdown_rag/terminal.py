@@ -106,11 +106,12 @@ def show_service(facts: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What was done when somebody began to look: seconds on a clock, per cent, chunks."""
+    """What was done when somebody began to look: seconds on a clock, per cent, chunks; run: when that run began."""
 
     at: float
     percent: float
     chunks: int
+    run: str = ""
 
 
 def progress_line(status: Mapping[str, Any], begun: Begun, now: float) -> str:
@@ -144,9 +145,11 @@ class ProgressDisplay:
 
     def show(self, status: Mapping[str, Any]) -> None:
         """Show the newest figures."""
-        now = time.monotonic()
+        now, run = time.monotonic(), status.get("started_at") or ""
+        if self._begun and self._begun.run != run:  # another process went on with the job, and counts anew
+            self._begun = None
         if self._begun is None and status.get("total_files"):
-            self._begun = Begun(now, status.get("progress_percent", 0.0), status.get("processed_chunks", 0))
+            self._begun = Begun(now, status.get("progress_percent", 0.0), status.get("processed_chunks", 0), run)
         if not self._live and now - self._printed < PLAIN_EVERY:
             return
         self._printed = now

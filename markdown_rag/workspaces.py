@@ -78,8 +78,7 @@ class WorkspaceRegistry:
     def keep_skipped(self, workspace_id: str, tell: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
         """Record what the latest run left out of a workspace. tell: from what was known to what is to be kept."""
         with self._database.write() as connection:
-            told = json.dumps(tell(_told(connection, workspace_id)), ensure_ascii=True)
-            row = workspace_id, self._clock.now(), told
+            row = workspace_id, self._clock.now(), json.dumps(tell(_told(connection, workspace_id)), ensure_ascii=True)
             connection.execute("INSERT OR REPLACE INTO skipped VALUES (?, ?, ?)", row)
 
     def skipped(self, workspace_id: str) -> dict[str, Any]:
@@ -259,7 +258,7 @@ def within_searched(
     if not scope_path.startswith(("/", "~")):
         return searched, _relative(scope_path, mine)
     for candidates in (mine, known):
-        holding = [w for w in candidates if _holds(w, scope_path)]
+        holding = [w for w in candidates if holds(w, scope_path)]
         if holding:
             workspace = max(holding, key=lambda w: len(str(w.root)))
             label = searched.label if candidates is mine and searched.ids else f"workspace {workspace.root}"
@@ -283,7 +282,8 @@ def _relative(scope_path: str, workspaces: Sequence[Workspace]) -> str:
     return "" if plain == "." else plain
 
 
-def _holds(workspace: Workspace, scope_path: str) -> bool:
+def holds(workspace: Workspace, scope_path: str) -> bool:
+    """Whether a folder or file as a user typed it lies in a workspace."""
     try:
         relative_to(workspace, scope_path)
     except InputError:

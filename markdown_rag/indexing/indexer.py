@@ -23,7 +23,7 @@ from markdown_rag.indexing.lookahead import ahead
 from markdown_rag.indexing.pipeline import Run, Writer
 from markdown_rag.indexing.report import Phase, Problem, ProblemKind, Progress, Report
 from markdown_rag.indexing.scan import canonical
-from markdown_rag.indexing.stages import Context, Reader, embed
+from markdown_rag.indexing.stages import Context, Reader, embed, workload
 from markdown_rag.indexing.statcache import StatCache
 from markdown_rag.indexing.survey import survey
 from markdown_rag.indexing.underway import Underway
@@ -227,6 +227,8 @@ def _begin(run: Run) -> None:
         run.report.add_problem(problem)
     run.report.unchanged = len(delta.unchanged) + len(delta.skipped)
     progress = run.context.progress
-    progress.total_files = len(scan.files)
-    progress.unchanged_files = progress.processed_files = run.report.unchanged
-    progress.total_chunks = progress.processed_chunks = progress.chunked_files = 0  # of a run that starts over
+    progress.total_chunks = progress.processed_chunks = 0  # of a run that starts over
+    progress.total_bytes = sum(workload(seen) for seen in scan.files.values())
+    progress.processed_bytes = progress.total_bytes - sum(workload(work.seen) for work in delta.work)
+    progress.processed_files = run.report.unchanged
+    progress.total_files = len(scan.files)  # the last: from here on somebody who looks takes the pace

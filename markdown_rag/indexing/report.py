@@ -64,8 +64,8 @@ class Exclusion:
 class Progress:
     """Live figures of a run; written by the run, read by anybody (plain attribute writes, no lock needed).
 
-    processed_files: stored, or unchanged from the start. chunked_files: those among the others whose chunks are counted
-    in total_chunks. processed_chunks: those of them that have a vector.
+    processed_files: stored, or unchanged from the start. processed_chunks: those that have a vector. total_bytes: of
+    all files; processed_bytes: of files that need no vector, and of the others the share of their chunks that has one.
     """
 
     phase: Phase = Phase.PENDING
@@ -73,20 +73,16 @@ class Progress:
     processed_files: int = 0
     total_chunks: int = 0
     processed_chunks: int = 0
-    chunked_files: int = 0
-    unchanged_files: int = 0
+    total_bytes: int = 0
+    processed_bytes: float = 0.0
     note: str = ""
 
     @property
     def percent(self) -> float:
-        """0 to 100. Counts files, since only they are known from the first second; of those under way, their chunks."""
+        """0 to 100. Counts bytes: known before the first file is read, and near to what chunks and vectors cost."""
         if self.phase is Phase.DONE:
             return 100.0
-        if not self.total_files:
-            return 0.0
-        embedded = self.chunked_files * self.processed_chunks / self.total_chunks if self.total_chunks else 0.0
-        done = max(self.processed_files, self.unchanged_files + embedded)
-        return round(min(99.0, 100.0 * done / self.total_files), 1)
+        return round(min(99.0, 100.0 * self.processed_bytes / self.total_bytes), 1) if self.total_bytes else 0.0
 
 
 @dataclass(slots=True)

@@ -20,9 +20,11 @@ from markdown_rag.indexing.chunker import Chunker, chunker
 from markdown_rag.indexing.delta import Work
 from markdown_rag.indexing.reading import NotRead, open_and_read
 from markdown_rag.indexing.report import Phase, Problem, ProblemKind, Progress
+from markdown_rag.indexing.scan import Seen
 from markdown_rag.indexing.statcache import Noted
 from markdown_rag.markdown.chunking import Chunk, ChunkPolicy, Document
 from markdown_rag.markdown.decoding import Undecodable
+from markdown_rag.markdown.names import MAX_FILE_BYTES
 from markdown_rag.precedence import PRECEDENCE
 
 FIRST_BATCH = 64  # chunks: about a second of the local model
@@ -58,7 +60,7 @@ class Batch:
     """What became of some files, in order.
 
     prepared: files with chunks. same: bytes are those stored already. skipped: readable, but nothing to store.
-    failed: could not be read. postponed: over the token budget. chunks: of all prepared files.
+    failed: could not be read. postponed: over the token budget. chunks: of all prepared files. load: workload of all.
     """
 
     prepared: list[Prepared] = field(default_factory=list)
@@ -67,6 +69,7 @@ class Batch:
     failed: list[Problem] = field(default_factory=list)
     postponed: list[Problem] = field(default_factory=list)
     chunks: int = 0
+    load: int = 0
 
     @property
     def files(self) -> int:
@@ -135,7 +138,6 @@ class Reader:
 
     def _account(self, batch: Batch, started: float) -> None:
         self.context.progress.total_chunks += batch.chunks
-        self.context.progress.chunked_files += batch.files
         self.context.seconds["chunk"] += self.context.clock.monotonic() - started
 
     def _open(self, work: Work) -> _Opened:
@@ -150,6 +152,7 @@ class Reader:
     def _add(self, batch: Batch, opened: _Opened, documents: Chunker) -> None:
         """Put one file where it belongs."""
         work, noted = opened.work, opened.noted
+        batch.load += workload(work.seen)
         if opened.problem is not None:
             batch.failed.append(opened.problem)
         elif noted is not None and opened.data is None:
@@ -162,6 +165,11 @@ class Reader:
             elif isinstance(document, Document):
                 batch.prepared.append(Prepared(work, noted, document))
                 batch.chunks += len(document.chunks)
+
+
+def workload(seen: Seen) -> int:
+    """The bytes of a file that a run has to go through: none where it is too large to be read."""
+    return seen.stamp.size if seen.stamp.size <= MAX_FILE_BYTES else 0
 
 
 def _nothing_to_store(document: Document | Undecodable) -> NotRead | None:
@@ -190,6 +198,7 @@ def embed(
         sent = sum(prices.values())
         spent += sent
         chunks = _chunks(batch.prepared)
+        reached = context.progress.processed_bytes + batch.load
         outcome = None
         if chunks:
             context.progress.note = "waiting for the embedding provider"
@@ -197,10 +206,11 @@ def embed(
                 [chunk.embed_text for chunk in chunks],
                 [chunk.text_hash for chunk in chunks],
                 context.stop,
-                partial(_count, context.progress),
+                partial(_count, context.progress, batch.load / len(chunks)),
                 use_cache=use_cache,
             )
             context.progress.note = ""
+        context.progress.processed_bytes = reached
         context.seconds["embed"] += context.clock.monotonic() - started
         yield Embedded(batch, outcome, sent)
 
@@ -240,5 +250,6 @@ def _postpone(batch: Batch, prices: dict[str, int], left: int, progress: Progres
         del prices[text_hash]
 
 
-def _count(progress: Progress, settled: int) -> None:
+def _count(progress: Progress, load: float, settled: int) -> None:
     progress.processed_chunks += settled
+    progress.processed_bytes += load * settled

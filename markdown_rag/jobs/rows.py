@@ -34,14 +34,15 @@ def to_row(job: Job) -> tuple[Any, ...]:
 def from_row(row: Sequence[Any]) -> Job:
     """The job of a row."""
     values = {name: _decode(name, value) for name, value in zip(COLUMNS, row, strict=True)}
-    progress = values["progress"]
+    known = Progress.__dataclass_fields__  # another version may have kept other figures
+    figures = {name: value for name, value in values["progress"].items() if name in known}
     return Job(
         **values
         | {
             "request": _request_from_json(values["request"]),
             "owner": Owner(**values["owner"]),
             "status": Status(values["status"]),
-            "progress": Progress(**progress | {"phase": Phase(progress["phase"])}),
+            "progress": Progress(**figures | {"phase": Phase(figures["phase"])}),
             "suspected": bool(values["suspected"]),
             "resumable": bool(values["resumable"]),
         }

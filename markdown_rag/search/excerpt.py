@@ -18,6 +18,7 @@ from itertools import accumulate
 
 from markdown_rag.markdown.lexical import tokens as analyze
 from markdown_rag.search.fences import cost, fences_of, round_about
+from markdown_rag.search.ranking import written
 
 MIN_BUDGET = 80
 CUT = "…"
@@ -62,17 +63,29 @@ class _Unit:
     held: frozenset[str]
 
 
-def excerpt(text: str, start_line: int, weights: Mapping[str, float], budget: int, prefix: str = "") -> Excerpt:
+def excerpt(
+    text: str,
+    start_line: int,
+    weights: Mapping[str, float],
+    budget: int,
+    prefix: str = "",
+    *,
+    identifiers: Sequence[str] = (),
+) -> Excerpt:
     """The best window of a chunk's text.
 
     start_line: the file's line on which text begins. weights: the query's tokens and what each is worth. budget: UTF-8
-    bytes, at least MIN_BUDGET. prefix: what opens the fence or table that the chunk begins inside of.
+    bytes, at least MIN_BUDGET. prefix: what opens the fence or table that the chunk begins inside of. identifiers:
+    exact names; a line that holds one goes before any that holds none, whatever else they hold.
     """
+    whole = text.casefold()
+    names = [name for name in dict.fromkeys(map(str.casefold, identifiers)) if written(name, whole)]
+    weights = {**weights, **dict.fromkeys(map(_mark, names), 1.0 + sum(weights.values()))}
     offsets = range(len(text) + 1) if text.isascii() else list(accumulate(map(_width, text), initial=0))
     fences = fences_of(text, prefix)
     room = max(MIN_BUDGET, budget - cost(fences)) - _MARKS
     wanted = frozenset(weights)
-    units = _body(text, [_Unit(a, b, _held(text[a:b], wanted)) for a, b in _spans(text, offsets, room // 2)])
+    units = _body(text, [_Unit(a, b, _held(text[a:b], wanted, names)) for a, b in _spans(text, offsets, room // 2)])
     if not units:
         return Excerpt(text[:0], start_line, start_line, before=False, after=False)
     first, last = _tightest(units, offsets, weights, room)
@@ -99,10 +112,17 @@ def excerpt(text: str, start_line: int, weights: Mapping[str, float], budget: in
     )
 
 
-def _held(piece: str, wanted: frozenset[str]) -> frozenset[str]:
+def _held(piece: str, wanted: frozenset[str], names: Sequence[str]) -> frozenset[str]:
+    """The wanted tokens of a line, and a mark for each name that it holds as written."""
     if not wanted or _SILENT.fullmatch(piece):
         return frozenset()
-    return wanted.intersection(analyze(piece))
+    folded = piece.casefold() if names else ""
+    return wanted.intersection(analyze(piece)).union(_mark(name) for name in names if written(name, folded))
+
+
+def _mark(name: str) -> str:
+    """What stands for a name among tokens, none of which begins like that."""
+    return f"={name}"
 
 
 def _width(char: str) -> int:

@@ -72,7 +72,7 @@ def make_hit(
     """
     match = item.match
     budget = policy.excerpt_bytes if first else policy.further_excerpt_bytes
-    shown = excerpt(match.text, match.start_line, item.weights, budget, match.prefix)
+    shown = excerpt(match.text, match.start_line, item.weights, budget, match.prefix, identifiers=item.identifiers)
     now = standing(
         places.root(match.workspace),
         match.path,

@@ -18,6 +18,7 @@ from markdown_rag.search.pasted import looks_pasted, message_of
 from markdown_rag.search.policy import MAX_QUERY_CHARACTERS, SearchPolicy
 
 _PUNCTUATION = "?!.,:;\"'()"
+_ROUND = "?!,:;\"'()*`"  # what stands round a name
 _LOOKED_AT = 8  # words; longer queries are questions, whatever names they hold
 _SHOWN = 160  # characters of a message in the note
 _HARMFUL = re.compile(r"[\x00\ud800-\udfff]")
@@ -30,7 +31,7 @@ class Query:
     text: what is embedded. tokens: the analyzer's distinct tokens, in order. words: how many words it has; two
     pairs of a script without blanks count as one. telling: those of them that are no function words. names: those
     of them that look like exact names. note: what was cut, or "". parts: the questions it asks where they are
-    several, each a query of its own.
+    several, each a query of its own. identifiers: every exact name in it, bare, for what is shown of a hit.
     """
 
     text: str
@@ -40,6 +41,7 @@ class Query:
     telling: int = 0
     note: str = ""
     parts: tuple[Query, ...] = ()
+    identifiers: tuple[str, ...] = ()
 
 
 def prepare(given: str, policy: SearchPolicy) -> Query:
@@ -66,9 +68,20 @@ def _query(text: str, policy: SearchPolicy) -> Query:
     found = tuple(dict.fromkeys(tokens(text, query=len(words) > policy.whole_words or not text.isascii())))
     length = max(len(words), sum(not token.isascii() for token in found) // 2)
     telling = length - sum(word.strip(_PUNCTUATION).casefold() in ENGLISH for word in words)
-    return Query(text, found, length, _names(words), telling)
+    return Query(text, found, length, _names(words), telling, identifiers=_identifiers(words))
 
 
 def _names(words: list[str]) -> tuple[str, ...]:
     alone = len(words) == 1
     return tuple(word for word in words[:_LOOKED_AT] if looks_like_identifier(word, alone))
+
+
+def _identifiers(words: list[str]) -> tuple[str, ...]:
+    """The words that are exact names, without what stands round them; "e.g." and "and/or" are none."""
+    bare = (word.strip(_ROUND).rstrip("." + _ROUND) for word in words)
+    return tuple(dict.fromkeys(word for word in bare if looks_like_identifier(word) and _names_something(word)))
+
+
+def _names_something(word: str) -> bool:
+    parts = re.findall(r"[^\W_]+", word.casefold())
+    return any(part.isdigit() or (len(part) > 1 and part not in ENGLISH) for part in parts)

@@ -52,11 +52,15 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A chunk at its place in the answer. order: what it was sorted by; weights: the query tokens' idf in its round."""
+    """A chunk at its place in the answer. order: what it was sorted by.
+
+    weights: the query tokens' idf in its round; identifiers: the query's exact names.
+    """
 
     chunk: Ranked
     order: float
     weights: Mapping[str, float]
+    identifiers: tuple[str, ...] = ()
 
     @property
     def match(self) -> Match:
@@ -66,11 +70,15 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """All candidates of a round with their parts. weights: idf of the query's tokens; trust: the gate."""
+    """All candidates of a round with their parts. weights: idf of the query's tokens; trust: the gate.
+
+    identifiers: the query's exact names.
+    """
 
     chunks: tuple[Ranked, ...]
     weights: Mapping[str, float]
     trust: float
+    identifiers: tuple[str, ...] = ()
 
 
 def gather(query: Query, dense: Sequence[Match], lexical: Sequence[Match]) -> list[Candidate]:
@@ -103,11 +111,11 @@ def as_written(names: Sequence[str], match: Match) -> float:
     Tokens alone do not tell ``--pattern`` from the word, nor ``a.b`` from a longer name that begins with it.
     """
     text = f"{match.title}\n{match.path}\n{match.text}".casefold()
-    return sum(_as_written(name.casefold(), text) for name in names) / len(names) if names else 0.0
+    return sum(written(name.casefold(), text) for name in names) / len(names) if names else 0.0
 
 
-def _as_written(name: str, text: str) -> float:
-    """1 where the text holds the name; of a dotted path the share of its longest end that the text holds.
+def written(name: str, text: str) -> float:
+    """1 where the text holds the name, both folded; of a dotted path the share of its longest end that the text holds.
 
     What a page says of ``markup.goldmark.renderer.unsafe`` stands there as ``renderer.unsafe``.
     """
@@ -132,7 +140,7 @@ def score_chunks(query: Query, candidates: Sequence[Candidate], policy: SearchPo
     for candidate in candidates:
         keyword = (candidate.lexical or 0.0) / most if most else 0.0
         ranked.append(score(asked, candidate, keyword, similarity(candidate.dense), shares[candidate.held]))
-    return Scored(tuple(ranked), weights, trust)
+    return Scored(tuple(ranked), weights, trust, query.identifiers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +200,9 @@ def rank(scored: Scored, policy: SearchPolicy, file_of: Callable[[Match], Hashab
     placed = []
     for best, *others in files.values():
         second = policy.second_chunk * others[0].order if others else 0.0
-        placed.append(Placed(best, best.order + second, scored.weights))
+        placed.append(Placed(best, best.order + second, scored.weights, scored.identifiers))
         further = others[: policy.per_file - 1] if policy.per_file else others
-        placed.extend(Placed(chunk, chunk.order, scored.weights) for chunk in further)
+        placed.extend(Placed(chunk, chunk.order, scored.weights, scored.identifiers) for chunk in further)
     return sorted(placed, key=lambda item: (-item.order, *position(item.match)))
 
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import io
+import time
+
 import pytest
 
 from markdown_rag.indexing.report import Phase, Progress
-from markdown_rag.terminal import Begun, progress_line, show_service
+from markdown_rag.terminal import Begun, ProgressDisplay, progress_line, show_service
 
 
 @pytest.mark.parametrize(
     ("progress", "percent"),
     [
         (Progress(Phase.SCAN), 0.0),
-        (Progress(Phase.CHUNK, total_files=100, processed_files=40, unchanged_files=40), 40.0),
-        # 20 files with 50 chunks are under way, 25 of which have a vector: as good as 10 files
-        (Progress(Phase.EMBED, 100, 40, 50, 25, chunked_files=20, unchanged_files=40), 50.0),
-        (Progress(Phase.INSERT, 100, 60, 50, 50, chunked_files=20, unchanged_files=40), 60.0),
-        (Progress(Phase.RECONCILE, 100, 100, 50, 50, chunked_files=60, unchanged_files=40), 99.0),
+        (Progress(Phase.CHUNK, total_files=100, processed_files=40, total_bytes=500, processed_bytes=200), 40.0),
+        # 97 of 100 files are stored, and what is left is one that is as large as all of them
+        (Progress(Phase.EMBED, 100, 97, 900, 450, total_bytes=8000, processed_bytes=4000), 50.0),
+        (Progress(Phase.RECONCILE, 100, 100, 50, 50, total_bytes=8000, processed_bytes=8000), 99.0),
         (Progress(Phase.DONE, 100, 100), 100.0),
     ],
 )
-def test_progress_moves_with_every_chunk_and_not_only_with_finished_batches(progress: Progress, percent: float) -> None:
+def test_progress_is_the_share_of_the_bytes_that_are_done(progress: Progress, percent: float) -> None:
     assert progress.percent == percent
 
 
@@ -45,6 +47,29 @@ def test_what_was_done_before_somebody_looked_is_no_pace() -> None:
         "phase": "chunk",
     }
     assert "left" not in progress_line(status, Begun(at=10.0, percent=40.0, chunks=0), now=12.0)
+
+
+@pytest.mark.parametrize(("again", "pace"), [("", "100 chunks/s, 5 s left"), ("later", "10 chunks/s, 50 s left")])
+def test_a_job_that_another_process_went_on_with_has_the_pace_of_that_one(
+    again: str, pace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, stream = [100.0], io.StringIO()
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    display = ProgressDisplay(stream)
+
+    def shown(begun: str | None, files: int, percent: float, chunks: int) -> str:
+        status = {"progress_percent": percent, "processed_files": 0, "total_files": files, "processed_chunks": chunks}
+        display.show({**status, "phase": "embed", "started_at": begun})
+        return stream.getvalue().splitlines()[-1]
+
+    shown("first", 100, 0.0, 0)
+    if again:
+        now[0] += 1000.0  # of the process that was killed
+        shown("first", 100, 40.0, 900)
+        shown(None, 0, 0.0, 0)
+        shown(again, 100, 0.0, 0)
+    now[0] += 50.0 if again else 5.0
+    assert pace in shown(again or "first", 100, 50.0, 500)
 
 
 def test_one_chunk_of_one_file_is_no_plural() -> None:

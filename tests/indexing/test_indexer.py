@@ -277,6 +277,28 @@ def test_progress_counts_files_and_chunks_to_the_end(bench: Bench) -> None:
     assert (progress.total_chunks, progress.processed_chunks) == (1, 1)
 
 
+def test_progress_never_goes_back_and_is_low_while_most_of_the_work_is_in_few_files(bench: Bench) -> None:
+    for i in range(200):
+        bench.note(f"a{i:03}.md")
+    bench.run()
+    for i in range(200):
+        bench.note(f"b{i:03}.md")
+    for i in range(3):
+        bench.write(f"z{i}.md", sections(150).replace("old", f"old{i}"))  # most of the work lies in the last files
+    progress, shown, turn = Progress(), [], threading.Lock()
+
+    def look(_: Sequence[str]) -> None:
+        with turn:
+            shown.append((progress.percent, progress.processed_chunks))
+
+    bench.embedder.before = look
+    bench.run(progress=progress)
+    percents = [percent for percent, _ in shown]
+    assert percents == sorted(percents)
+    assert max(percent for percent, chunks in shown if chunks <= 200) < 25.0  # and nearly all files are done
+    assert progress.processed_bytes == pytest.approx(progress.total_bytes)
+
+
 def test_excluded_bytes_and_warnings_are_reported(bench: Bench) -> None:
     bench.write(
         "a.md", b"# A\n\nWords here.\n\n![x](data:image/png;base64," + b"iVBORw0KGgo" * 300 + b")\n\nAfter \xff it.\n"

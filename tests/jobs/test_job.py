@@ -31,7 +31,16 @@ from markdown_rag.jobs.owner import Owner
 from markdown_rag.paths import Scope, Workspace
 
 REQUEST = IndexRequest(Scope(Workspace("notes", Path("/notes")), "a"))
-FIGURES = Progress(Phase.EMBED, total_files=40, processed_files=12, total_chunks=90, processed_chunks=34, note="Slow.")
+FIGURES = Progress(
+    Phase.EMBED,
+    total_files=40,
+    processed_files=12,
+    total_chunks=90,
+    processed_chunks=34,
+    total_bytes=900,
+    processed_bytes=270,
+    note="Slow.",
+)
 NOTHING = Progress()
 
 

@@ -41,6 +41,7 @@ class Work:
             self.most = max(self.most, self.running)
         progress.phase, progress.total_files = Phase.EMBED, 40
         progress.processed_files, progress.processed_chunks = 12, 34
+        progress.total_bytes, progress.processed_bytes = 900, 270
         self.begun.put(job)
         try:
             while not self.go.wait(0.005):

@@ -13,7 +13,16 @@ from markdown_rag.jobs.status import JobStatus, no_status, queue_position, to_st
 from markdown_rag.paths import Scope, Workspace
 
 PARAMS = {"current_working_directory": "/notes", "directory": "a", "recursive": True, "force_reindex": False}
-FIGURES = Progress(Phase.EMBED, total_files=40, processed_files=10, total_chunks=90, processed_chunks=34, note="Slow.")
+FIGURES = Progress(
+    Phase.EMBED,
+    total_files=40,
+    processed_files=10,
+    total_chunks=90,
+    processed_chunks=34,
+    total_bytes=800,
+    processed_bytes=200,
+    note="Slow.",
+)
 OLD_FIELDS = {
     *("job_id", "status", "phase", "progress_percent", "processed_files", "total_files", "processed_chunks"),
     *("total_chunks", "target_path", "params", "note", "result", "error", "created_at", "started_at", "finished_at"),

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from markdown_rag.markdown.lexical import tokens
 from markdown_rag.search.excerpt import MIN_BUDGET, excerpt
+from markdown_rag.search.policy import SearchPolicy
+from markdown_rag.search.query import prepare
 
 WORDS = st.sampled_from(
     ["alpha", "beta", "gamma", "# Title", "설정", "設定方法", "日本", ".", "x" * 300, "\U0001f600" * 30]
@@ -108,6 +110,25 @@ def test_the_line_that_answers_is_told_from_the_lines_round_it() -> None:
     assert shown.text == text.rstrip()
     assert text[shown.answers_at :].startswith("After 25 minutes")
     assert excerpt(text, 1, weights("nothing"), 700).answers_at == 0
+
+
+@pytest.mark.parametrize("name", ["MILVUS_WAIT_SECONDS", "--wait-for-more", "store.wait.seconds", "waitSeconds"])
+def test_the_line_with_the_exact_name_is_shown_before_lines_with_more_of_the_other_words(name: str) -> None:
+    others = "\n".join(f"| `OTHER_{n}` | The default wait of milvus and its store, in seconds. |" for n in range(20))
+    text = f"## Others\n\n{others}\n\n## Waiting\n\n| `{name}` | How long. |\n"
+    question = f"default of {name} for the milvus store"
+    identifiers = prepare(question, SearchPolicy()).identifiers
+    assert identifiers == (name,)
+    shown = excerpt(text, 1, dict.fromkeys(tokens(question), 1.0), 300, identifiers=identifiers)
+    assert f"`{name}`" in shown.text
+    assert text[shown.answers_at :].startswith(f"| `{name}`")
+
+
+def test_of_lines_with_the_exact_name_the_one_with_most_of_the_question_is_shown() -> None:
+    filler = "\n".join(["Nothing to see on this line."] * 20)
+    text = f"See `MAX_SIZE`.\n{filler}\nThe default of MAX_SIZE is 5.\n{filler}\nThe default of all default values.\n"
+    shown = excerpt(text, 1, weights("default max_size"), 120, identifiers=["MAX_SIZE"])
+    assert text[shown.answers_at :].startswith("The default of MAX_SIZE")
 
 
 def test_a_chunk_with_nothing_but_headings_shows_them() -> None:

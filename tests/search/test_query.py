@@ -50,3 +50,19 @@ def test_a_very_long_query_is_cut_and_the_answer_says_so() -> None:
 )
 def test_exact_names_are_recognised(typed: str, names: tuple[str, ...]) -> None:
     assert prepare(typed, SearchPolicy()).names == names
+
+
+@pytest.mark.parametrize(
+    ("typed", "identifiers"),
+    [
+        ("default of MILVUS_WAIT_SECONDS", ("MILVUS_WAIT_SECONDS",)),
+        ("what does `--wait-for-fresh` do?", ("--wait-for-fresh",)),
+        ("how long, in the usual case, is a server waited for (see store.wait.seconds).", ("store.wait.seconds",)),
+        ("is .gitignore obeyed, e.g. by indexing and/or watching?", (".gitignore",)),
+        ("Why is the sky blue?", ()),
+    ],
+)
+def test_an_exact_name_is_known_wherever_it_stands_and_whatever_stands_round_it(
+    typed: str, identifiers: tuple[str, ...]
+) -> None:
+    assert prepare(typed, SearchPolicy()).identifiers == identifiers

@@ -85,6 +85,7 @@ MERGED = "# On call\n\n## Rota\n\nOne week each.\n\n## Escalation\n\nThe lead is
         (MERGED.removeprefix("# On call\n\n"), "lead called after 25 minutes", "On call › Escalation"),
         (f"---\nkind: [note\n---\n{MERGED}", "lead called after 25 minutes", "On call › Escalation"),
         ("# a comment\nalpha = 1\n", "alpha", "On call"),
+        (f"{MERGED}\nSee MAX_WAIT.\n", "default of MAX_WAIT for one week of the rota", "On call › Escalation"),
     ],
 )
 def test_a_hit_is_cited_under_the_heading_its_answer_stands_under(library, text: str, query: str, heading: str) -> None:
