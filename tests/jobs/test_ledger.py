@@ -262,6 +262,7 @@ def test_a_transition_that_is_refused_leaves_the_file_as_it_was(world: World, as
 def test_a_running_job_whose_file_was_lost_is_written_again(world: World, ask, tmp_path: Path) -> None:
     world.submit(ask("a"), ANNA)
     (running,) = world.ledger.claim(ANNA, 1, world.now)
+    (tmp_path / "anew").mkdir()
     fresh = open_ledger(tmp_path / "anew")
     fresh.submit(ask("b"), BERT, LIMITS, world.now)
     fresh.restore(running)

@@ -114,6 +114,27 @@ def test_what_is_deleted_under_the_service_is_made_again_by_the_next_job(
     assert "harbour" in str(facade.search(SearchCall("lantern")))
 
 
+@pytest.mark.parametrize("then", ["nothing", "a job"])
+def test_a_state_directory_that_was_moved_away_does_not_come_back_by_what_still_runs(
+    agent: Opener, held: Held, tmp_path: Path, then: str
+) -> None:
+    place = tmp_path / "deep" / "state"
+    facade = agent(MARKDOWN_RAG_CACHE_DIR=str(place), **held.variables)
+    job_id = facade.index(IndexCall(root=str(held.folder)))["job_id"]
+    held.under_way(facade, job_id)
+    running = [*services_of(place), *engines_of(place)]
+    assert running
+    if then == "a job":
+        held.let_go()
+    place.parent.rename(tmp_path / "moved")
+    psutil.wait_procs(running, BOUND)
+    assert not any(process.is_running() for process in running)
+    assert not place.parent.exists()
+    assert (tmp_path / "moved" / "state" / "jobs.db").exists()
+    facade.close()
+    held.let_go()
+
+
 def test_an_agent_that_asks_and_exits_has_its_job_done_and_the_next_one_reads_it(
     environ: Environ, agent: Opener, state_dir: Path, tmp_path: Path
 ) -> None:
