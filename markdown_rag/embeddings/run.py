@@ -22,7 +22,6 @@ from markdown_rag.embeddings.batch import Batch, BatchOutcome, Ready, Report
 from markdown_rag.embeddings.line import Line
 from markdown_rag.embeddings.pace import ASK_LATER, Ticket
 from markdown_rag.embeddings.retry import LATER, RESUME, Action, Case, decide
-from markdown_rag.embeddings.splits import Split
 from markdown_rag.errors import (
     Cancelled,
     EmbeddingError,
@@ -34,6 +33,7 @@ from markdown_rag.precedence import PRECEDENCE
 
 OnVectors = Callable[[list[int], list[Vector]], None]
 OnDone = Callable[[int], None]
+OnTrouble = Callable[[str], None]
 
 _PROBE = "probe"
 _TICK_S = 0.1  # how often a waiting run looks whether it is to end
@@ -51,6 +51,7 @@ class Run:
     on_vectors: OnVectors | None
     dimension: int
     texts: Assembly
+    on_trouble: OnTrouble | None = None
     ready: Ready = field(init=False)
     resting: list[Batch] = field(default_factory=list)
     suspects: list[tuple[Batch, EmbeddingError]] = field(default_factory=list)
@@ -214,6 +215,7 @@ class Run:
             self.line.distrusted = False
             self.progress_at = self.line.clock.monotonic()
             self.successes += 1
+            self._tell("")
             self.dimension = self.dimension or report.result.vectors.shape[1]
             self._take(report.batch, report.result)
             self._judge_suspects()
@@ -238,6 +240,8 @@ class Run:
         now = self.line.clock.monotonic()
         decision = decide(failure, self._case(batch, now), self.line.policy)
         batch.seen = self.successes
+        if isinstance(failure, EmbeddingUnavailable):
+            self._tell(failure.message)
         if decision.action is Action.RETRY:
             batch.not_before = now + decision.wait_s
             self.resting.append(batch)
@@ -246,7 +250,7 @@ class Run:
             if len(self.suspects) == 1:
                 self.ready.appendleft(Batch([]))
         elif decision.action is Action.HALVE:
-            self._halve(batch)
+            self.ready.extendleft(reversed(batch.halves()))
         elif decision.action is Action.REFUSE:
             self._learn(batch, embedded=False)
             self._done(self.texts.refuse(batch.pieces[0], failure.message))
@@ -276,17 +280,14 @@ class Run:
             else:
                 self._failed(batch, failure)
 
-    def _halve(self, batch: Batch) -> None:
-        middle = len(batch.pieces) // 2
-        split = Split(len(batch.pieces), batch.split)
-        tried = max(0, batch.attempts - 2)  # halves of what broke a provider break it at most twice more each
-        for pieces in (batch.pieces[middle:], batch.pieces[:middle]):
-            self.ready.appendleft(Batch(pieces, split, tried, seen=batch.seen))
-
     def _learn(self, batch: Batch, *, embedded: bool) -> None:
         learned = batch.split.settle(len(batch.pieces), embedded=embedded) if batch.split else 0
         if learned:
             self.line.most = min(self.line.most, learned)
+
+    def _tell(self, trouble: str) -> None:
+        if self.on_trouble:
+            self.on_trouble(trouble)
 
     def _query_waits(self, *, waits: bool) -> None:
         """Tell the pace, once each time, that this query waits or no longer does."""

@@ -24,7 +24,7 @@ from markdown_rag.errors import (
     EmbeddingUnavailable,
     FastRagError,
 )
-from tests.embeddings.conftest import When
+from tests.embeddings.conftest import KEY, When
 from tests.waiting import eventually, joined
 
 Make = Callable[..., Embedder]
@@ -58,6 +58,17 @@ def start(make: Make, tmp_path: Path) -> Iterator[Open]:
     yield build
     for service in opened:
         service.close()
+
+
+def test_why_a_provider_does_not_answer_is_told_at_once_and_taken_back_when_it_does(
+    stub: StubServer, start: Open
+) -> None:
+    stub.control(fail_first=2, fail_status=503, echo_key=True)
+    told: list[str] = []
+    start(dimension=16).documents(TEXTS[:5], names(TEXTS[:5]), StopSignal(), on_trouble=told.append)
+    assert [bool(trouble) for trouble in told] == [True, True, False]
+    assert told[0].startswith("The embedding server answered 503")
+    assert KEY not in "".join(told)
 
 
 def test_a_text_is_paid_for_once_across_runs_and_restarts(stub: StubServer, start: Open) -> None:

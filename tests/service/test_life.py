@@ -114,6 +114,23 @@ def test_what_is_deleted_under_the_service_is_made_again_by_the_next_job(
     assert "harbour" in str(facade.search(SearchCall("lantern")))
 
 
+def test_a_job_says_why_it_waits_for_an_embedding_server_that_is_down_and_goes_on_when_it_is_back(
+    agent: Opener, tmp_path: Path
+) -> None:
+    vault = many_notes(tmp_path / "vault", 5)
+    with StubServer(dim=16, status=503) as stub:
+        variables = {"EMBEDDING_PROVIDER": "openai-compatible", "EMBEDDING_BASE_URL": stub.url, "EMBEDDING_DIM": "16"}
+        facade = agent(**variables, EMBEDDING_API_KEY="sk-0123456789-SECRET")
+        job_id = facade.index(IndexCall(root=str(vault)))["job_id"]
+        seen = eventually(lambda: facade.status(job_id), lambda status: "trying again" in status["note"], seconds=BOUND)
+        assert seen["note"].startswith("The embedding server answered 503"), seen
+        assert "SECRET" not in seen["note"]
+        stub.control(status=200)
+        ended = finish(facade, job_id)
+        assert (ended["status"], ended["note"]) == ("succeeded", ""), ended
+        facade.close()
+
+
 @pytest.mark.parametrize("then", ["nothing", "a job"])
 def test_a_state_directory_that_was_moved_away_does_not_come_back_by_what_still_runs(
     agent: Opener, held: Held, tmp_path: Path, then: str
