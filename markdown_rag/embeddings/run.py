@@ -93,7 +93,7 @@ class Run:
         if self.line.closed:
             raise Cancelled("The program is shutting down.")
         if (silent := self._silent_s()) > self._bound_s():
-            raise EmbeddingUnavailable(f"The embedding provider has not answered for {silent:.0f} s.", RESUME)
+            raise EmbeddingUnavailable(f"The embedding provider did not answer for {silent:.0f} s.", RESUME[self.role])
 
     def _silent_s(self) -> float:
         return self.line.clock.monotonic() - self.progress_at
@@ -136,7 +136,7 @@ class Run:
         self._query_waits(waits=True)
         if seconds != ASK_LATER and self._silent_s() + seconds > self._bound_s():
             raise EmbeddingUnavailable(
-                f"The embedding provider asks for a pause of {seconds:.0f} s.", LATER, retry_after=seconds
+                f"The embedding provider asks for a pause of {seconds:.0f} s.", LATER[self.role], retry_after=seconds
             )
         return seconds
 

@@ -229,4 +229,5 @@ def _begin(run: Run) -> None:
     progress = run.context.progress
     progress.total_files = len(scan.files)
     progress.unchanged_files = progress.processed_files = run.report.unchanged
+    progress.stored_files = len(delta.unchanged)
     progress.total_chunks = progress.processed_chunks = progress.chunked_files = 0  # of a run that starts over

@@ -64,7 +64,8 @@ class Exclusion:
 class Progress:
     """Live figures of a run; written by the run, read by anybody (plain attribute writes, no lock needed).
 
-    processed_files: stored, or unchanged from the start. chunked_files: those among the others whose chunks are counted
+    processed_files: done with, however, or unchanged from the start. stored_files: those of them whose rows are in the
+    store. chunked_files: those among the others whose chunks are counted
     in total_chunks. processed_chunks: those of them that have a vector.
     """
 
@@ -75,6 +76,7 @@ class Progress:
     processed_chunks: int = 0
     chunked_files: int = 0
     unchanged_files: int = 0
+    stored_files: int = 0
     note: str = ""
 
     @property
