@@ -29,7 +29,7 @@ class Batcher:
         on_done: OnDone | None = None,
         *,
         on_vectors: OnVectors | None = None,
-        on_trouble: OnTrouble | None = None,
+        on_trouble: OnTrouble = lambda _: None,
         dimension: int = 0,
     ) -> BatchOutcome:
         """Vectors of all texts. dimension: what is expected (0: anything).

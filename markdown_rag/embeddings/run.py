@@ -51,7 +51,7 @@ class Run:
     on_vectors: OnVectors | None
     dimension: int
     texts: Assembly
-    on_trouble: OnTrouble | None = None
+    on_trouble: OnTrouble = lambda _: None
     ready: Ready = field(init=False)
     resting: list[Batch] = field(default_factory=list)
     suspects: list[tuple[Batch, EmbeddingError]] = field(default_factory=list)
@@ -154,7 +154,8 @@ class Run:
         texts = [self.texts.pieces[piece] for piece in batch.pieces] or [_PROBE]
         result: Answer | EmbeddingError = EmbeddingMismatch("The provider's library failed in a way it never should.")
         try:
-            result = check(self.line.embedder.embed(texts, self.role), len(texts), self.dimension)
+            rows, chosen = self.line.embedder.embed(texts, self.role), bool(self.line.embedder.card.dimension)
+            result = check(rows, len(texts), self.dimension, chosen=chosen)
             pace.speed_up()
         except EmbeddingUnavailable as error:
             if isinstance(error, EmbeddingThrottled) or error.retry_after is not None:
@@ -215,7 +216,7 @@ class Run:
             self.line.distrusted = False
             self.progress_at = self.line.clock.monotonic()
             self.successes += 1
-            self._tell("")
+            self.on_trouble("")
             self.dimension = self.dimension or report.result.vectors.shape[1]
             self._take(report.batch, report.result)
             self._judge_suspects()
@@ -241,7 +242,7 @@ class Run:
         decision = decide(failure, self._case(batch, now), self.line.policy)
         batch.seen = self.successes
         if isinstance(failure, EmbeddingUnavailable):
-            self._tell(failure.message)
+            self.on_trouble(failure.message)
         if decision.action is Action.RETRY:
             batch.not_before = now + decision.wait_s
             self.resting.append(batch)
@@ -284,10 +285,6 @@ class Run:
         learned = batch.split.settle(len(batch.pieces), embedded=embedded) if batch.split else 0
         if learned:
             self.line.most = min(self.line.most, learned)
-
-    def _tell(self, trouble: str) -> None:
-        if self.on_trouble:
-            self.on_trouble(trouble)
 
     def _query_waits(self, *, waits: bool) -> None:
         """Tell the pace, once each time, that this query waits or no longer does."""

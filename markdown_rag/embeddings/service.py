@@ -40,6 +40,10 @@ class DocumentOutcome:
     cached: int
 
 
+def _nobody(_: str) -> None:
+    """Who listens where nobody does."""
+
+
 class Embeddings:
     """One model with its cache. Thread-safe; queries and documents of all threads share one pace."""
 
@@ -57,7 +61,7 @@ class Embeddings:
         """
         return self._known_card(Role.QUERY, StopSignal())
 
-    def _known_card(self, role: Role, stop: StopSignal, on_trouble: OnTrouble | None = None) -> ModelCard:
+    def _known_card(self, role: Role, stop: StopSignal, on_trouble: OnTrouble = _nobody) -> ModelCard:
         own = self._embedder.card
         if self._card is None:
             known = self._cache.dimension(_memory_key(own))
@@ -75,7 +79,7 @@ class Embeddings:
         stop: StopSignal,
         on_progress: OnProgress | None = None,
         *,
-        on_trouble: OnTrouble | None = None,
+        on_trouble: OnTrouble = _nobody,
         use_cache: bool = True,
     ) -> DocumentOutcome:
         """Vectors of document texts; hashes[i] names texts[i]'s content, and equal hashes are embedded once.
@@ -166,10 +170,9 @@ class Embeddings:
             last_first.callback(self._embedder.close)
 
     def _forget(self) -> None:
-        """The model does not answer as remembered: ask it again next time."""
+        """The model does not answer as remembered: the next process asks it. This one has a collection open for it."""
         if not self._embedder.card.dimension:
             self._cache.remember_dimension(_memory_key(self._embedder.card), 0)
-            self._card = None
 
 
 def _memory_key(card: ModelCard) -> str:
