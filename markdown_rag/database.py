@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from markdown_rag.errors import StateError
-from markdown_rag.paths import make_private
+from markdown_rag.paths import missing_state
 
 BUSY_SECONDS = 15.0
 _BUSY_PAUSE_S = 0.02  # between two tries where SQLite itself does not wait
@@ -50,7 +50,8 @@ class Database:
 
     migrations: SQL scripts in order; those beyond the file's ``user_version`` are applied at opening. A file from a
     newer version of this package (more migrations than we know) is refused by StateError. A file that somebody deletes
-    or replaces is noticed at the next use: each thread then leaves the old one and opens what is there.
+    or replaces is noticed at the next use: each thread then leaves the old one and opens what is there. Its folder is
+    never made here: one that was deleted or moved stays away, and every use is StateError.
     """
 
     def __init__(self, path: Path, migrations: Sequence[str]) -> None:
@@ -133,7 +134,8 @@ class Database:
             if self._closed:
                 raise StateError(f"The state file {self.path} is closed.", "The server is shutting down.")
             self._close_those_of_ended_threads()
-            make_private(self.path.parent)
+            if not self.path.parent.is_dir():
+                raise StateError(*missing_state(self.path.parent))
             try:
                 return self._connect()
             except sqlite3.DatabaseError as error:

@@ -15,7 +15,6 @@ from markdown_rag.amounts import amount
 from markdown_rag.errors import FastRagError, StateError
 from markdown_rag.facade import Json
 from markdown_rag.freshening import watches_of
-from markdown_rag.paths import make_private
 from markdown_rag.succession import Succession
 from markdown_rag.watching import describe
 from markdown_rag.wiring import Parts
@@ -44,7 +43,6 @@ def _check(name: str, look: Callable[[], str]) -> Json:
 
 def _state_directory(path: Path) -> str:
     try:
-        make_private(path)
         with tempfile.TemporaryFile(dir=path) as probe:
             probe.write(b"x")
         free = os.statvfs(path)

@@ -243,6 +243,14 @@ def _check_characters(given: str) -> None:
         raise InputError(f"The path is {amount(length, 'byte')} long.", f"A path has at most {_PATH_BYTES:,}.")
 
 
+def missing_state(folder: Path) -> tuple[str, str]:
+    """What to say where the state directory is not there, and what to do: who has started does not make it again."""
+    return (
+        f"The state directory {folder} is not there: it was deleted or moved, or cannot be made.",
+        "Start this program again, which makes it, or point MARKDOWN_RAG_CACHE_DIR at another folder.",
+    )
+
+
 def make_private(folder: Path) -> None:
     """Make a folder that only its user can read, and whatever is missing above it. What is there stays. Raises OSError.
 

@@ -8,6 +8,7 @@ that an error kept from being built are tried again at the next request.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections import defaultdict
@@ -24,6 +25,7 @@ from markdown_rag.jobs.job import Job
 from markdown_rag.jobs.ledger import open_ledger
 from markdown_rag.jobs.owner import is_gone, name_of
 from markdown_rag.jobs.queue import JobQueue
+from markdown_rag.paths import make_private
 from markdown_rag.policies import (
     cross_encoder,
     embedding_settings,
@@ -55,7 +57,8 @@ DOCUMENT_WEIGHT = {"use-multilingual-v3": 0.5}
 class Parts:
     """The parts of one process. Thread-safe; every property builds its part on first use.
 
-    heir: this process takes over jobs whose process died, and leaves its own to the next heir.
+    heir: this process takes over jobs whose process died, and leaves its own to the next heir. The state directory is
+    made here and nowhere later: one that is deleted or moved under a process does not come back by it.
     """
 
     def __init__(self, settings: Settings, clock: Clock | None = None, *, heir: bool = False) -> None:
@@ -67,6 +70,8 @@ class Parts:
         self._built: dict[str, Any] = {}
         self._closers: list[Callable[[], None]] = []
         self._closed = False
+        with contextlib.suppress(OSError):  # the first part that needs it says so
+            make_private(settings.state_directory)
 
     def once(self, name: str, build: Callable[[], T]) -> T:
         """Build a part once; a part with ``close`` is closed with the process.

@@ -16,6 +16,7 @@ from markdown_rag.embeddings.base import Matrix, Vector
 from markdown_rag.errors import EmbeddingMismatch
 
 ASK_AGAIN = "Run it again; if it stays, check EMBEDDING_BASE_URL and EMBEDDING_MODEL."
+_CHANGED = "The model has changed: run `markdown-fastrag-mcp service stop` or restart the agent, then index again"
 NOT_FINITE = "the provider's vector for this text holds values that are not numbers"
 
 
@@ -27,9 +28,10 @@ class Answer:
     usable: tuple[bool, ...]
 
 
-def check(rows: Matrix, count: int, dimension: int) -> Answer:
+def check(rows: Matrix, count: int, dimension: int, *, chosen: bool = True) -> Answer:
     """Judge the answer to a request of count texts; dimension 0 takes whatever the provider has.
 
+    chosen: the dimension is EMBEDDING_DIM's, or that of a model known by name, and not what the provider had before.
     Raises EmbeddingMismatch for the wrong number or length of rows. A row that is not finite or has no length makes
     only that row unusable.
     """
@@ -39,9 +41,10 @@ def check(rows: Matrix, count: int, dimension: int) -> Answer:
             f"The provider answered {amount(got, 'vector')} for {amount(count, 'text')}.", ASK_AGAIN
         )
     if dimension and rows.shape[1] != dimension:
+        way_out = f"Set EMBEDDING_DIM to {rows.shape[1]}" if chosen else _CHANGED
         raise EmbeddingMismatch(
             f"The provider's vectors have {rows.shape[1]} dimensions, not the {dimension} that are expected.",
-            f"Unset EMBEDDING_DIM, or set it to {rows.shape[1]}; a new index is built and the old one stays.",
+            f"{way_out}; a new index is built and the old one stays.",
         )
     if rows.shape[1] == 0:
         raise EmbeddingMismatch("The provider answered empty vectors.", ASK_AGAIN)

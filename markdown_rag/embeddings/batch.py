@@ -33,6 +33,16 @@ class Batch:
     not_before: float = 0.0
     seen: int = 0
 
+    def halves(self) -> tuple[Batch, Batch]:
+        """The batch as two that know of each other."""
+        middle = len(self.pieces) // 2
+        split = Split(len(self.pieces), self.split)
+        tried = max(0, self.attempts - 2)  # halves of what broke a provider break it at most twice more each
+        first, second = (
+            Batch(pieces, split, tried, seen=self.seen) for pieces in (self.pieces[:middle], self.pieces[middle:])
+        )
+        return first, second
+
 
 class Ready(deque[Batch]):
     """Batches that may be sent, in order. New ones are made when no other is left, while those before are under way.

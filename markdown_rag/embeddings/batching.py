@@ -10,7 +10,7 @@ from markdown_rag.embeddings.base import Embedder, Role
 from markdown_rag.embeddings.batch import BatchOutcome
 from markdown_rag.embeddings.line import Line
 from markdown_rag.embeddings.retry import BatchPolicy
-from markdown_rag.embeddings.run import OnDone, OnVectors, Run
+from markdown_rag.embeddings.run import OnDone, OnTrouble, OnVectors, Run
 
 __all__ = ["BatchOutcome", "BatchPolicy", "Batcher"]
 
@@ -29,16 +29,18 @@ class Batcher:
         on_done: OnDone | None = None,
         *,
         on_vectors: OnVectors | None = None,
+        on_trouble: OnTrouble = lambda _: None,
         dimension: int = 0,
     ) -> BatchOutcome:
         """Vectors of all texts. dimension: what is expected (0: anything).
 
         on_done: number of texts settled since its last call. on_vectors: indices and their vectors as soon as they are
-        there, from the caller's thread, or from a request's own thread after the run has ended. Raises Cancelled, or
+        there, from the caller's thread, or from a request's own thread after the run has ended. on_trouble: why the
+        provider did not answer a request, which is sent again; "" with each answer. Raises Cancelled, or
         the EmbeddingError that ended the run, after everything that had arrived was handed over.
         """
         texts_to_go = Assembly(texts, self._line.embedder.limits)
-        return Run(self._line, role, stop, on_done, on_vectors, dimension, texts_to_go).go()
+        return Run(self._line, role, stop, on_done, on_vectors, dimension, texts_to_go, on_trouble).go()
 
     @property
     def places(self) -> float:

@@ -18,7 +18,6 @@ from markdown_rag.clock import Clock, SystemClock
 from markdown_rag.database import Database
 from markdown_rag.embeddings.base import Vector
 from markdown_rag.errors import StateError
-from markdown_rag.paths import make_private
 
 MAX_BYTES = 2 * 1024**3
 _SCHEMA = """
@@ -155,11 +154,12 @@ def _prepare(path: Path) -> None:
     """
     if path.exists():
         return
-    with contextlib.suppress(OSError, sqlite3.Error):
-        make_private(path.parent)
-        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
-            connection.execute("VACUUM")  # writes the empty file's header
+    with (
+        contextlib.suppress(OSError, sqlite3.Error),
+        contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection,
+    ):
+        connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+        connection.execute("VACUUM")  # writes the empty file's header
 
 
 def _lookups(

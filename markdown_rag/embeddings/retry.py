@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from markdown_rag.embeddings.base import Role
 from markdown_rag.errors import (
     EmbeddingError,
     EmbeddingMismatch,
@@ -19,12 +20,18 @@ from markdown_rag.errors import (
 )
 
 _KEPT = "what was embedded is kept and the next run goes on from there."
-RESUME = f"Check that it is reachable; {_KEPT}"
-LATER = (
-    "It works and asks for fewer requests: try again after that, or lower EMBEDDING_CONCURRENT_BATCHES and raise "
-    f"EMBEDDING_BATCH_DELAY_MS; {_KEPT}"
-)
-NO_THREAD = f"The system lets this process start no further thread; end what uses so many. Then {_KEPT}"
+# What to do, by who waits: a question keeps nothing, and no run goes on from it.
+RESUME = {
+    Role.DOCUMENT: f"Check that it is reachable; {_KEPT}",
+    Role.QUERY: "Check that it is reachable, then ask again.",
+}
+LATER = {
+    Role.DOCUMENT: "It works and asks for fewer requests: try again after that, or lower EMBEDDING_CONCURRENT_BATCHES "
+    f"and raise EMBEDDING_BATCH_DELAY_MS; {_KEPT}",
+    Role.QUERY: "It works and asks for fewer requests: ask again after that; if it says so often, lower "
+    "EMBEDDING_CONCURRENT_BATCHES.",
+}
+NO_THREAD = "The system lets this process start no further thread; end what uses so many, then ask again."
 
 
 @dataclass(frozen=True, slots=True)

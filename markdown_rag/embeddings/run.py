@@ -22,7 +22,6 @@ from markdown_rag.embeddings.batch import Batch, BatchOutcome, Ready, Report
 from markdown_rag.embeddings.line import Line
 from markdown_rag.embeddings.pace import ASK_LATER, Ticket
 from markdown_rag.embeddings.retry import LATER, RESUME, Action, Case, decide
-from markdown_rag.embeddings.splits import Split
 from markdown_rag.errors import (
     Cancelled,
     EmbeddingError,
@@ -34,6 +33,7 @@ from markdown_rag.precedence import PRECEDENCE
 
 OnVectors = Callable[[list[int], list[Vector]], None]
 OnDone = Callable[[int], None]
+OnTrouble = Callable[[str], None]
 
 _PROBE = "probe"
 _TICK_S = 0.1  # how often a waiting run looks whether it is to end
@@ -51,6 +51,7 @@ class Run:
     on_vectors: OnVectors | None
     dimension: int
     texts: Assembly
+    on_trouble: OnTrouble = lambda _: None
     ready: Ready = field(init=False)
     resting: list[Batch] = field(default_factory=list)
     suspects: list[tuple[Batch, EmbeddingError]] = field(default_factory=list)
@@ -92,7 +93,7 @@ class Run:
         if self.line.closed:
             raise Cancelled("The program is shutting down.")
         if (silent := self._silent_s()) > self._bound_s():
-            raise EmbeddingUnavailable(f"The embedding provider has not answered for {silent:.0f} s.", RESUME)
+            raise EmbeddingUnavailable(f"The embedding provider did not answer for {silent:.0f} s.", RESUME[self.role])
 
     def _silent_s(self) -> float:
         return self.line.clock.monotonic() - self.progress_at
@@ -135,7 +136,7 @@ class Run:
         self._query_waits(waits=True)
         if seconds != ASK_LATER and self._silent_s() + seconds > self._bound_s():
             raise EmbeddingUnavailable(
-                f"The embedding provider asks for a pause of {seconds:.0f} s.", LATER, retry_after=seconds
+                f"The embedding provider asks for a pause of {seconds:.0f} s.", LATER[self.role], retry_after=seconds
             )
         return seconds
 
@@ -153,7 +154,8 @@ class Run:
         texts = [self.texts.pieces[piece] for piece in batch.pieces] or [_PROBE]
         result: Answer | EmbeddingError = EmbeddingMismatch("The provider's library failed in a way it never should.")
         try:
-            result = check(self.line.embedder.embed(texts, self.role), len(texts), self.dimension)
+            rows, chosen = self.line.embedder.embed(texts, self.role), bool(self.line.embedder.card.dimension)
+            result = check(rows, len(texts), self.dimension, chosen=chosen)
             pace.speed_up()
         except EmbeddingUnavailable as error:
             if isinstance(error, EmbeddingThrottled) or error.retry_after is not None:
@@ -214,6 +216,7 @@ class Run:
             self.line.distrusted = False
             self.progress_at = self.line.clock.monotonic()
             self.successes += 1
+            self.on_trouble("")
             self.dimension = self.dimension or report.result.vectors.shape[1]
             self._launch()  # its place is free: what it brought is handed over while the next one is under way
             self._take(report.batch, report.result)
@@ -239,6 +242,8 @@ class Run:
         now = self.line.clock.monotonic()
         decision = decide(failure, self._case(batch, now), self.line.policy)
         batch.seen = self.successes
+        if isinstance(failure, EmbeddingUnavailable):
+            self.on_trouble(failure.message)
         if decision.action is Action.RETRY:
             batch.not_before = now + decision.wait_s
             self.resting.append(batch)
@@ -247,7 +252,7 @@ class Run:
             if len(self.suspects) == 1:
                 self.ready.appendleft(Batch([]))
         elif decision.action is Action.HALVE:
-            self._halve(batch)
+            self.ready.extendleft(reversed(batch.halves()))
         elif decision.action is Action.REFUSE:
             self._learn(batch, embedded=False)
             self._done(self.texts.refuse(batch.pieces[0], failure.message))
@@ -276,13 +281,6 @@ class Run:
                 self.ready.append(batch)
             else:
                 self._failed(batch, failure)
-
-    def _halve(self, batch: Batch) -> None:
-        middle = len(batch.pieces) // 2
-        split = Split(len(batch.pieces), batch.split)
-        tried = max(0, batch.attempts - 2)  # halves of what broke a provider break it at most twice more each
-        for pieces in (batch.pieces[middle:], batch.pieces[:middle]):
-            self.ready.appendleft(Batch(pieces, split, tried, seen=batch.seen))
 
     def _learn(self, batch: Batch, *, embedded: bool) -> None:
         learned = batch.split.settle(len(batch.pieces), embedded=embedded) if batch.split else 0

@@ -18,6 +18,7 @@ from markdown_rag.embeddings.base import Embedder, ModelCard, Role, Vector
 from markdown_rag.embeddings.batching import Batcher
 from markdown_rag.embeddings.cache import VectorCache
 from markdown_rag.embeddings.retry import BatchPolicy
+from markdown_rag.embeddings.run import OnTrouble
 from markdown_rag.errors import EmbeddingMismatch, EmbeddingRefused
 
 OnProgress = Callable[[int], None]
@@ -39,6 +40,10 @@ class DocumentOutcome:
     cached: int
 
 
+def _nobody(_: str) -> None:
+    """Who listens where nobody does."""
+
+
 class Embeddings:
     """One model with its cache. Thread-safe; queries and documents of all threads share one pace."""
 
@@ -56,12 +61,12 @@ class Embeddings:
         """
         return self._known_card(Role.QUERY, StopSignal())
 
-    def _known_card(self, role: Role, stop: StopSignal) -> ModelCard:
+    def _known_card(self, role: Role, stop: StopSignal, on_trouble: OnTrouble = _nobody) -> ModelCard:
         own = self._embedder.card
         if self._card is None:
             known = self._cache.dimension(_memory_key(own))
             if not known:
-                outcome = self._batcher.embed([_PROBE], role, stop)
+                outcome = self._batcher.embed([_PROBE], role, stop, on_trouble=on_trouble)
                 known = len(_only(outcome.vectors, outcome.refused))
                 self._cache.remember_dimension(_memory_key(own), known)
             self._card = replace(own, dimension=known)
@@ -74,14 +79,16 @@ class Embeddings:
         stop: StopSignal,
         on_progress: OnProgress | None = None,
         *,
+        on_trouble: OnTrouble = _nobody,
         use_cache: bool = True,
     ) -> DocumentOutcome:
         """Vectors of document texts; hashes[i] names texts[i]'s content, and equal hashes are embedded once.
 
-        on_progress: number of texts settled since its last call. use_cache False embeds all of them again. Raises
+        on_progress: number of texts settled since its last call. on_trouble: why the provider does not answer while it
+        is asked again and again, "" when it does, without any secret. use_cache False embeds all of them again. Raises
         Cancelled or the EmbeddingError that ended the run; what had arrived by then is in the cache.
         """
-        card = self._known_card(Role.DOCUMENT, stop)
+        card = self._known_card(Role.DOCUMENT, stop, on_trouble)
         fingerprint = card.fingerprint(Role.DOCUMENT)
         times = Counter(hashes)
         known = self._cache.get(fingerprint, list(times)) if use_cache else {}
@@ -99,7 +106,12 @@ class Embeddings:
 
         try:
             outcome = self._batcher.embed(
-                [texts[first[name]] for name in names], Role.DOCUMENT, stop, on_vectors=keep, dimension=card.dimension
+                [texts[first[name]] for name in names],
+                Role.DOCUMENT,
+                stop,
+                on_vectors=keep,
+                on_trouble=on_trouble,
+                dimension=card.dimension,
             )
         except EmbeddingMismatch:
             self._forget()
@@ -158,10 +170,9 @@ class Embeddings:
             last_first.callback(self._embedder.close)
 
     def _forget(self) -> None:
-        """The model does not answer as remembered: ask it again next time."""
+        """The model does not answer as remembered: the next process asks it. This one has a collection open for it."""
         if not self._embedder.card.dimension:
             self._cache.remember_dimension(_memory_key(self._embedder.card), 0)
-            self._card = None
 
 
 def _memory_key(card: ModelCard) -> str:

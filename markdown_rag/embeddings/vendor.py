@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -100,9 +100,11 @@ def by_status(account: Account, status: int, message: str, headers: Mapping[str,
 
 
 def unreachable(account: Account, error: Exception) -> EmbeddingUnavailable:
-    """Our error for no connection, a reset or a timeout."""
+    """Our error for no connection, a reset or a timeout; in the system's words where it has some."""
+    said = (cause.strerror for cause in _chain(error) if isinstance(cause, OSError))
+    reason = shown(next(filter(None, said), ""), account.key, ()) or type(error).__name__
     return EmbeddingUnavailable(
-        f"{account.provider} could not be reached or did not answer ({type(error).__name__}).",
+        f"{account.provider} could not be reached or did not answer ({reason}).",
         "Check the network and EMBEDDING_BASE_URL, then run it again.",
     )
 
@@ -161,6 +163,15 @@ def _start(text: str) -> str:
 
 def _quotes(error: BaseException, secrets: Sequence[str]) -> bool:
     """Whether anything in an exception's chain, as text, holds one of the secrets or what looks like a key."""
+    for current in _chain(error):
+        said = f"{current} {current!r}"
+        if _KEY_LIKE.search(said) or any(secret and secret in said for secret in secrets):
+            return True
+    return False
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An exception and all that led to it, each once."""
     seen: set[int] = set()
     queue: list[BaseException | None] = [error]
     while queue:
@@ -168,8 +179,5 @@ def _quotes(error: BaseException, secrets: Sequence[str]) -> bool:
         if current is None or id(current) in seen:
             continue
         seen.add(id(current))
-        said = f"{current} {current!r}"
-        if _KEY_LIKE.search(said) or any(secret and secret in said for secret in secrets):
-            return True
+        yield current
         queue += [current.__cause__, current.__context__]
-    return False

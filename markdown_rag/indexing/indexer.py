@@ -231,4 +231,5 @@ def _begin(run: Run) -> None:
     progress.total_bytes = sum(workload(seen) for seen in scan.files.values())
     progress.processed_bytes = progress.total_bytes - sum(workload(work.seen) for work in delta.work)
     progress.processed_files = run.report.unchanged
+    progress.stored_files = len(delta.unchanged)
     progress.total_files = len(scan.files)  # the last: from here on somebody who looks takes the pace

@@ -175,6 +175,7 @@ class Writer:
             self.store.collection,
         )
         run.arrived |= {prepared.work.path: prepared.noted.file_hash for prepared, _ in stored}
+        run.context.progress.stored_files += len(stored)
         for prepared, rows in stored:
             _account_stored(run.report, prepared, len(rows))
 
@@ -278,6 +279,7 @@ def _account_stored(report: Report, prepared: Prepared, rows: int) -> None:
 def _account(run: Run, batch: Batch) -> None:
     """Count the files of a batch that needed no rows."""
     report = run.report
+    run.context.progress.stored_files += len(batch.same)
     for work, _, skip in batch.skipped:
         report.add_problem(Problem(work.path, skip.kind, skip.reason))
         if work.current is None:

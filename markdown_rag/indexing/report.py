@@ -64,8 +64,9 @@ class Exclusion:
 class Progress:
     """Live figures of a run; written by the run, read by anybody (plain attribute writes, no lock needed).
 
-    processed_files: stored, or unchanged from the start. processed_chunks: those that have a vector. total_bytes: of
-    all files; processed_bytes: of files that need no vector, and of the others the share of their chunks that has one.
+    processed_files: done with, however, or unchanged from the start. stored_files: those of them whose rows are in the
+    store. processed_chunks: those that have a vector. total_bytes: of all files; processed_bytes: of files that need no
+    vector, and of the others the share of their chunks that has one.
     """
 
     phase: Phase = Phase.PENDING
@@ -75,6 +76,7 @@ class Progress:
     processed_chunks: int = 0
     total_bytes: int = 0
     processed_bytes: float = 0.0
+    stored_files: int = 0
     note: str = ""
 
     @property

@@ -201,12 +201,13 @@ def embed(
         reached = context.progress.processed_bytes + batch.load
         outcome = None
         if chunks:
-            context.progress.note = "waiting for the embedding provider"
+            _waits(context.progress, "")
             outcome = embeddings.documents(
                 [chunk.embed_text for chunk in chunks],
                 [chunk.text_hash for chunk in chunks],
                 context.stop,
                 partial(_count, context.progress, batch.load / len(chunks)),
+                on_trouble=partial(_waits, context.progress),
                 use_cache=use_cache,
             )
             context.progress.note = ""
@@ -248,6 +249,11 @@ def _postpone(batch: Batch, prices: dict[str, int], left: int, progress: Progres
     batch.prepared = kept
     for text_hash in prices.keys() - sent:
         del prices[text_hash]
+
+
+def _waits(progress: Progress, trouble: str) -> None:
+    """Say what is waited for; trouble: why the provider did not answer, "" while nothing speaks against it."""
+    progress.note = f"{trouble.rstrip('.')}; trying again" if trouble else "waiting for the embedding provider"
 
 
 def _count(progress: Progress, load: float, settled: int) -> None:

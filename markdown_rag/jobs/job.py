@@ -168,20 +168,20 @@ def finish(job: Job, outcome: Outcome, progress: Progress, now: float) -> Job:
     error = outcome.error if isinstance(outcome, Broken) else ""
     if job.cancel:
         rest = "The run was already complete." if isinstance(outcome, Done) else kept(progress)
-        return _end(stood, Status.CANCELLED, now, note=f"{job.cancel} {rest}", result=result, error=error)
+        return _end(stood, Status.CANCELLED, now, note=f"{job.cancel} {rest}".rstrip(), result=result, error=error)
     if isinstance(outcome, Done):
         return _end(stood, Status.SUCCEEDED, now, note=progress.note, result=result)
     if isinstance(outcome, Broken):
         return _end(stood, Status.FAILED, now, note=kept(progress), error=error, resumable=outcome.resumable)
-    return _end(stood, Status.CANCELLED, now, note=f"{outcome.note} {kept(progress)}")
+    return _end(stood, Status.CANCELLED, now, note=f"{outcome.note} {kept(progress)}".rstrip())
 
 
 def abandon(job: Job, reason: str, now: float) -> Job:
     """Nobody works on it any more; what it had stored is known from its last progress."""
     _require(job, "abandoned", Status.QUEUED, Status.RUNNING)
     if job.cancel:
-        return _end(job, Status.CANCELLED, now, note=f"{job.cancel} {kept(job.progress)}")
-    note = f"{kept(job.progress)} Ask for the same again to go on."
+        return _end(job, Status.CANCELLED, now, note=f"{job.cancel} {kept(job.progress)}".rstrip())
+    note = f"{kept(job.progress)} Ask for the same again to go on.".lstrip()
     return _end(job, Status.FAILED, now, note=note, error=reason, resumable=True)
 
 
@@ -205,11 +205,11 @@ def _waiting(job: Job, now: float) -> Job:
 
 
 def kept(progress: Progress) -> str:
-    """What a run that did not come to its end leaves behind."""
-    # Chunks are counted when they are embedded, which is before they are stored: files alone tell what is kept.
-    if not progress.processed_files and not progress.processed_chunks:
-        return "Nothing of it was stored yet."
-    return f"What was stored is kept: {progress.processed_files} of {amount(progress.total_files, 'file')}."
+    """What a run that did not come to its end leaves behind, "" where that is nothing."""
+    # "" where it got to nothing: what earlier runs stored is not known then.
+    if not progress.stored_files:
+        return "What was embedded is kept." if progress.processed_chunks else ""
+    return f"What was stored is kept: {progress.stored_files} of {amount(progress.total_files, 'file')}."
 
 
 def _end(job: Job, status: Status, now: float, **changes: Any) -> Job:

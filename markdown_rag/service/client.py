@@ -212,6 +212,8 @@ def _outcome(lines: Iterable[str], on_progress: Callable[[Json], None] | None) -
             found: Mapping[str, Any] = json.loads(text)
         except ValueError as error:
             raise _Lost(sent=True) from error
+        if "lost" in found:
+            raise _Lost(sent=found["lost"]["sent"])
         if "progress" in found:
             if on_progress is not None:
                 on_progress(found["progress"])

@@ -50,10 +50,15 @@ class Controls:
 
 
 class Host:
-    """Carries out calls. open_facade: the façade of an agent; raises SettingsError for its variables."""
+    """Carries out calls. open_facade: the façade of an agent; raises SettingsError for its variables.
 
-    def __init__(self, open_facade: Open) -> None:
+    is_ours: whether the state directory is still the one that is served here. Where it is not, a caller is sent to the
+    next service, which starts anew: nothing of this one was kept.
+    """
+
+    def __init__(self, open_facade: Open, is_ours: Callable[[], bool] = lambda: True) -> None:
         self._open = open_facade
+        self._is_ours = is_ours
         self._facades: OrderedDict[str, Facade] = OrderedDict()
         self._lock = threading.Lock()
         self._limiters = {lane: anyio.CapacityLimiter(count) for lane, count in LANE_THREADS.items()}
@@ -71,10 +76,14 @@ class Host:
 
     def perform(self, name: str, agent: wire.Agent, packed: Json, named: Mapping[str, Any]) -> bytes:
         """Carry out one call; the answer's last line. Faults of ours are raised."""
+        if not self._is_ours():
+            return wire.line(lost={"sent": False})
         try:
             arguments = unpack(name, packed)
             answer = getattr(self.facade(agent), name)(**arguments, **named)
         except FastRagError as error:
+            if not self._is_ours():
+                return wire.line(lost={"sent": True})
             return wire.line(error=wire.error_to_json(error))
         return wire.line(answer=answer)
 

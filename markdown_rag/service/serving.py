@@ -75,10 +75,11 @@ class Service:
             linger=self._shared.settings.markdown_rag_idle_minutes * 60.0,
             may_leave=self._shared.is_unused,
         )
+        is_ours = partial(still_names, identity.life_lock, life)
         controls = Controls(self.about, self.leave, self._presence.retire)
         self._server = _Server(
             uvicorn.Config(
-                application(Host(self._shared.open), controls, token),
+                application(Host(self._shared.open, is_ours), controls, token),
                 log_config=None,
                 access_log=False,
                 lifespan="off",
@@ -89,7 +90,6 @@ class Service:
             self._say_goodbye,
         )
         self.endpoint = Endpoint(identity.kind, os.getpid(), address, presence, token)
-        is_ours = partial(still_names, identity.life_lock, life)
         self._findable = Findable(identity.endpoint, self.endpoint, is_ours)
 
     def about(self) -> Json:

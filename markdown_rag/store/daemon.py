@@ -19,7 +19,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from markdown_rag.paths import make_private
 from markdown_rag.processes import sockets
 from markdown_rag.processes.detaching import Reporter, RotatingLog, detach
 from markdown_rag.processes.endpoint import Endpoint
@@ -131,7 +130,6 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     try:
-        make_private(options.data_dir)
         os.chdir(options.data_dir)
         engine = Engine(options.data_dir, loopback=options.loopback)
         keep_what_is_loaded()

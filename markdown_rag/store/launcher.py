@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from markdown_rag.errors import StartError, StoreFormatError, StoreUnavailable
-from markdown_rag.paths import make_private
+from markdown_rag.paths import make_private, missing_state
 from markdown_rag.processes.endpoint import Connection, find
 from markdown_rag.processes.starting import START_SECONDS, Program, find_or_start
 from markdown_rag.store.disk import disk_failure
@@ -67,10 +67,10 @@ def connect_engine(
 ) -> EngineConnection:
     """The engine of the directory, started if it does not run.
 
-    data_dir: made if missing. log_dir: where engine.log is written (default: beside data_dir). loopback: start it on
-    the loopback interface even where unix sockets work. given: what messages call the settings. Raises
-    StoreFormatError for an old single-file database and StoreUnavailable for everything else that keeps an engine from
-    answering within seconds.
+    data_dir: made if missing. log_dir: where engine.log is written, which must be there (default: beside data_dir).
+    loopback: start it on the loopback interface even where unix sockets work. given: what messages call the settings.
+    Raises StoreFormatError for an old single-file database and StoreUnavailable for everything else that keeps an
+    engine from answering within seconds.
     """
     deadline = time.monotonic() + seconds
     found = find(data_dir / ENDPOINT_FILE, KIND)
@@ -108,9 +108,10 @@ def _prepare(data_dir: Path, log_dir: Path, given: Given) -> None:
             f"{data_dir} is a single-file database of an older Milvus Lite, which cannot be read any more.",
             f"Move it away (the index is made anew from your files) or set {given.address} to another place.",
         )
+    if not log_dir.is_dir():
+        raise StoreUnavailable(*missing_state(log_dir))
     try:
         make_private(data_dir)
-        make_private(log_dir)
     except OSError as error:
         raise _unwritable(data_dir, error, given) from error
     if not os.access(data_dir, os.W_OK | os.X_OK):

@@ -135,10 +135,13 @@ def test_a_dropped_connection_is_a_passing_failure(stub: StubServer, hosted: Hos
 
 
 @every_provider
-def test_nobody_listening_is_a_passing_failure_that_names_the_address_to_check(make: Make, provider: str) -> None:
+def test_nobody_listening_is_a_passing_failure_that_says_so_and_names_the_address_to_check(
+    make: Make, provider: str
+) -> None:
     with refusing() as port:
         error = failure(make(provider, base_url=f"http://127.0.0.1:{port}/v1"))
     assert isinstance(error, EmbeddingUnavailable)
+    assert "(Connection refused)" in error.message
     assert "EMBEDDING_BASE_URL" in str(error)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -134,6 +135,7 @@ def test_advice_during_a_pause_that_a_provider_asked_for_is_to_wait_and_not_to_l
             asking.embed(["query"], Role.QUERY, StopSignal())
         assert "EMBEDDING_CONCURRENT_BATCHES" in caught.value.next_step
         assert "reachable" not in caught.value.next_step
+        assert not re.search(r"\b(run|kept)\b", caught.value.next_step), "a question keeps nothing to go on from"
 
 
 def test_rate_limits_lose_no_text_and_slow_the_pace(stub: StubServer, make: Make) -> None:

@@ -33,6 +33,7 @@ FILES = 40
 
 def index(vault: Path, state: Path, embedder: Embedder) -> Report:
     clock = SystemClock()
+    state.mkdir(exist_ok=True)
     database = Database(state / "files.sqlite3", statcache.MIGRATIONS)
     cache = VectorCache(state / "vectors.sqlite3")
     embeddings = Embeddings(embedder, BatchPolicy(items=4, concurrent=3), cache, clock)

@@ -24,7 +24,7 @@ from markdown_rag.errors import (
     EmbeddingUnavailable,
     FastRagError,
 )
-from tests.embeddings.conftest import When
+from tests.embeddings.conftest import KEY, When
 from tests.waiting import eventually, joined
 
 Make = Callable[..., Embedder]
@@ -58,6 +58,17 @@ def start(make: Make, tmp_path: Path) -> Iterator[Open]:
     yield build
     for service in opened:
         service.close()
+
+
+def test_why_a_provider_does_not_answer_is_told_at_once_and_taken_back_when_it_does(
+    stub: StubServer, start: Open
+) -> None:
+    stub.control(fail_first=2, fail_status=503, echo_key=True)
+    told: list[str] = []
+    start(dimension=16).documents(TEXTS[:5], names(TEXTS[:5]), StopSignal(), on_trouble=told.append)
+    assert [bool(trouble) for trouble in told] == [True, True, False]
+    assert told[0].startswith("The embedding server answered 503")
+    assert KEY not in "".join(told)
 
 
 def test_a_text_is_paid_for_once_across_runs_and_restarts(stub: StubServer, start: Open) -> None:
@@ -188,14 +199,19 @@ def test_an_unknown_dimension_is_asked_for_once_and_remembered(stub: StubServer,
     assert "dimensions" not in stub.state.last_request
 
 
-def test_a_model_that_changed_its_dimension_is_an_error_once_then_asked_again(stub: StubServer, start: Open) -> None:
+def test_a_model_that_changed_its_dimension_is_an_error_until_a_restart_and_then_asked_again(
+    stub: StubServer, start: Open
+) -> None:
     service = start()
     embed(service, TEXTS[:2])
     stub.control(force_dim=24)
-    with pytest.raises(EmbeddingMismatch):
-        embed(service, TEXTS)
-    assert service.card.dimension == 24
-    assert embed(service, TEXTS).embedded == 20  # nothing of the old dimension is used
+    for _ in range(2):  # the collection that this process has open is of the former dimension
+        with pytest.raises(EmbeddingMismatch, match=r"restart the agent, then index again") as caught:
+            embed(service, TEXTS)
+        assert "EMBEDDING_DIM" not in str(caught.value), "nobody set it"
+    again = start()
+    assert again.card.dimension == 24
+    assert embed(again, TEXTS).embedded == 20  # nothing of the old dimension is used
 
 
 def test_a_provider_that_is_down_ends_a_question_for_its_model_in_bounded_time(stub: StubServer, start: Open) -> None:

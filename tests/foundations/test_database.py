@@ -28,10 +28,10 @@ def add(database: Database, name: str) -> None:
 
 
 def test_what_was_written_is_there_after_reopening_and_migrating(tmp_path: Path) -> None:
-    database = Database(tmp_path / "new" / "x.sqlite3", FIRST)
+    database = Database(tmp_path / "x.sqlite3", FIRST)
     add(database, "a")
     database.close()
-    database = Database(tmp_path / "new" / "x.sqlite3", SECOND)
+    database = Database(tmp_path / "x.sqlite3", SECOND)
     assert names(database) == ["a"]
     database.close()
 
@@ -79,14 +79,31 @@ def test_a_file_damaged_while_it_is_open_is_replaced_for_everybody(tmp_path: Pat
 
 
 def test_a_file_deleted_while_it_is_open_is_made_anew(tmp_path: Path) -> None:
-    database = Database(tmp_path / "state" / "x.sqlite3", FIRST)
+    database = Database(tmp_path / "x.sqlite3", FIRST)
     add(database, "lost")
-    for path in (tmp_path / "state").iterdir():
+    for path in tmp_path.iterdir():
         path.unlink()
-    (tmp_path / "state").rmdir()
     add(database, "after")
     assert names(database) == ["after"]
     database.close()
+
+
+def test_a_folder_that_is_deleted_or_moved_does_not_come_back_and_every_use_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "state"
+    folder.mkdir(parents=True)
+    database = Database(folder / "x.sqlite3", FIRST)
+    add(database, "kept")
+    (tmp_path / "deep").rename(tmp_path / "moved")
+    for use in (lambda: add(database, "after"), lambda: names(database)):
+        with pytest.raises(StateError, match=r"state is not there: it was deleted or moved.*Start this program again"):
+            use()
+    with pytest.raises(StateError, match="not there"):
+        Database(folder / "y.sqlite3", FIRST)
+    database.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["moved"]
+    again = Database(tmp_path / "moved" / "state" / "x.sqlite3", FIRST)
+    assert names(again) == ["kept"]
+    again.close()
 
 
 def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from markdown_rag.indexing.indexer import Indexer
 from markdown_rag.indexing.report import Progress, Report
 from markdown_rag.indexing.statcache import StatCache
 from markdown_rag.markdown.chunking import ChunkPolicy
-from markdown_rag.paths import Scope, Workspace, workspace_for
+from markdown_rag.paths import Scope, Workspace, make_private, workspace_for
 from markdown_rag.store.base import Model, Store
 from markdown_rag.store.memory import MemoryStore
 
@@ -87,6 +87,7 @@ class Bench:
 
     def open(self) -> None:
         """Open the state, as a process does that starts."""
+        make_private(self.state)
         self.database = Database(self.state / "files.sqlite3", statcache.MIGRATIONS)
         self.cache = StatCache(self.database)
         self.embeddings = embeddings_over(self.embedder, self.state, self.clock)

@@ -21,6 +21,7 @@ from .reference import ReferenceIndex, stored
 def test_index_edit_rename_delete_and_clear_on_the_default_parts(tmp_path: Path) -> None:
     clock = SystemClock()
     state = tmp_path / "state"
+    state.mkdir()
     embeddings = Embeddings(
         create_embedder(EmbeddingSettings()),
         BatchPolicy(items=32, concurrent=1),

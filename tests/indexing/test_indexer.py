@@ -270,10 +270,17 @@ def test_progress_counts_files_and_chunks_to_the_end(bench: Bench) -> None:
         bench.note(f"{i}.md")
     bench.run()
     bench.note("new.md")
+    bench.write("empty.md", "")
+    for _ in range(2):
+        progress = Progress()
+        bench.run(progress=progress)
+        assert (progress.phase, progress.percent) == (Phase.DONE, 100.0)
+        assert (progress.total_files, progress.processed_files, progress.stored_files) == (32, 32, 31)
+        (bench.root / "0.md").touch()
     progress = Progress()
+    bench.note("newer.md")
     bench.run(progress=progress)
-    assert (progress.phase, progress.percent) == (Phase.DONE, 100.0)
-    assert (progress.total_files, progress.processed_files) == (31, 31)
+    assert progress.stored_files == 32
     assert (progress.total_chunks, progress.processed_chunks) == (1, 1)
 
 

@@ -23,7 +23,7 @@ ANNA = Owner(100, "boot", "1", "anna")
 BERT = Owner(200, "boot", "2", "bert")
 TTL = 1800.0
 LIMITS = Limits(running=1, queued=3)
-FIGURES = Progress(Phase.EMBED, total_files=40, processed_files=12, processed_chunks=34)
+FIGURES = Progress(Phase.EMBED, total_files=40, processed_files=12, processed_chunks=34, stored_files=12)
 
 
 class World:
@@ -116,7 +116,7 @@ def test_story_of_a_killed_process(world: World, ask) -> None:
         anna a failed; until 1015; 12/40; The process that accepted the job (pid 100) ended before the job did.; \
 What was stored is kept: 12 of 40 files. Ask for the same again to go on.
         anna b failed; until 1015; The process that accepted the job (pid 100) ended before the job did.; \
-Nothing of it was stored yet. Ask for the same again to go on.
+Ask for the same again to go on.
         bert a queued; until 1015
     """,
     )
@@ -151,7 +151,7 @@ def test_story_of_a_frozen_process(world: World, ask) -> None:
         """
         anna a failed; until 1021; joined 1; \
 The process that accepted the job (pid 100) gave no sign of life for too long.; \
-Nothing of it was stored yet. Ask for the same again to go on.
+Ask for the same again to go on.
         bert a queued; until 1047
     """,
     )
@@ -262,6 +262,7 @@ def test_a_transition_that_is_refused_leaves_the_file_as_it_was(world: World, as
 def test_a_running_job_whose_file_was_lost_is_written_again(world: World, ask, tmp_path: Path) -> None:
     world.submit(ask("a"), ANNA)
     (running,) = world.ledger.claim(ANNA, 1, world.now)
+    (tmp_path / "anew").mkdir()
     fresh = open_ledger(tmp_path / "anew")
     fresh.submit(ask("b"), BERT, LIMITS, world.now)
     fresh.restore(running)

@@ -38,6 +38,7 @@ def say(text):
 
 def run(job, progress, stop):
     progress.phase, progress.total_files, progress.processed_files, progress.processed_chunks = Phase.EMBED, 40, 12, 34
+    progress.stored_files = 12
     with open(state / "log", "a") as log:
         log.write("begin\\n")
     say("begun")

@@ -40,7 +40,7 @@ class Work:
             self.running += 1
             self.most = max(self.most, self.running)
         progress.phase, progress.total_files = Phase.EMBED, 40
-        progress.processed_files, progress.processed_chunks = 12, 34
+        progress.processed_files, progress.processed_chunks, progress.stored_files = 12, 34, 12
         progress.total_bytes, progress.processed_bytes = 900, 270
         self.begun.put(job)
         try:

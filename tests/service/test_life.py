@@ -114,6 +114,44 @@ def test_what_is_deleted_under_the_service_is_made_again_by_the_next_job(
     assert "harbour" in str(facade.search(SearchCall("lantern")))
 
 
+def test_a_job_says_why_it_waits_for_an_embedding_server_that_is_down_and_goes_on_when_it_is_back(
+    agent: Opener, tmp_path: Path
+) -> None:
+    vault = many_notes(tmp_path / "vault", 5)
+    with StubServer(dim=16, status=503) as stub:
+        variables = {"EMBEDDING_PROVIDER": "openai-compatible", "EMBEDDING_BASE_URL": stub.url, "EMBEDDING_DIM": "16"}
+        facade = agent(**variables, EMBEDDING_API_KEY="sk-0123456789-SECRET")
+        job_id = facade.index(IndexCall(root=str(vault)))["job_id"]
+        seen = eventually(lambda: facade.status(job_id), lambda status: "trying again" in status["note"], seconds=BOUND)
+        assert seen["note"].startswith("The embedding server answered 503"), seen
+        assert "SECRET" not in seen["note"]
+        stub.control(status=200)
+        ended = finish(facade, job_id)
+        assert (ended["status"], ended["note"]) == ("succeeded", ""), ended
+        facade.close()
+
+
+@pytest.mark.parametrize("then", ["nothing", "a job"])
+def test_a_state_directory_that_was_moved_away_does_not_come_back_by_what_still_runs(
+    agent: Opener, held: Held, tmp_path: Path, then: str
+) -> None:
+    place = tmp_path / "deep" / "state"
+    facade = agent(MARKDOWN_RAG_CACHE_DIR=str(place), **held.variables)
+    job_id = facade.index(IndexCall(root=str(held.folder)))["job_id"]
+    held.under_way(facade, job_id)
+    running = [*services_of(place), *engines_of(place)]
+    assert running
+    if then == "a job":
+        held.let_go()
+    place.parent.rename(tmp_path / "moved")
+    psutil.wait_procs(running, BOUND)
+    assert not any(process.is_running() for process in running)
+    assert not place.parent.exists()
+    assert (tmp_path / "moved" / "state" / "jobs.db").exists()
+    facade.close()
+    held.let_go()
+
+
 def test_an_agent_that_asks_and_exits_has_its_job_done_and_the_next_one_reads_it(
     environ: Environ, agent: Opener, state_dir: Path, tmp_path: Path
 ) -> None:

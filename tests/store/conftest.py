@@ -81,6 +81,7 @@ def engine_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def data_dir(tmp_path: Path) -> Iterator[Path]:
     """A directory of its own; whatever engine still serves it afterwards is ended."""
     place = tmp_path / "state" / "index.db"
+    place.parent.mkdir()
     yield place
     endpoint = read_endpoint(place)
     if endpoint is not None and psutil.pid_exists(endpoint.pid):

@@ -424,7 +424,6 @@ def test_where_sockets_cannot_be_used_the_engine_answers_on_loopback_alone(data_
 
 
 def test_an_old_single_file_database_is_named_and_left_alone(data_dir: Path):
-    data_dir.parent.mkdir(parents=True)
     data_dir.write_bytes(b"SQLite format 3\0")
     with pytest.raises(StoreFormatError, match="older Milvus Lite"):
         open_store(settings(data_dir), MODEL).count()
@@ -454,12 +453,25 @@ def test_a_directory_that_cannot_be_written_is_named(data_dir: Path):
 def test_a_directory_under_a_file_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreUnavailable, match="cannot be written"):
-        connect_engine(tmp_path / "file" / "index.db")
+        connect_engine(tmp_path / "file" / "index.db", tmp_path)
+
+
+def test_an_index_in_a_state_directory_that_was_moved_away_is_not_made_again(opened: Store, data_dir: Path):
+    opened.insert([record("a.md")])
+    moved = data_dir.parent.rename(data_dir.parents[1] / "moved")
+    with pytest.raises(StoreUnavailable, match=r"state is not there: it was deleted or moved"):
+        connect_engine(data_dir)
+    with pytest.raises(StoreUnavailable):
+        opened.insert([record("b.md")])
+    assert not data_dir.parent.exists()
+    moved.rename(data_dir.parent)
+    opened.insert([record("b.md")])
+    assert opened.count() == 2
 
 
 def test_looking_for_collections_makes_nothing(data_dir: Path):
     assert find_collections(settings(data_dir)) == []
-    assert not data_dir.parent.exists()
+    assert list(data_dir.parent.iterdir()) == []
 
 
 def test_collections_are_found_with_their_models_and_rows(opened: Store, data_dir: Path):
