@@ -218,8 +218,10 @@ class Run:
             self.successes += 1
             self.on_trouble("")
             self.dimension = self.dimension or report.result.vectors.shape[1]
-            self._launch()  # its place is free: what it brought is handed over while the next one is under way
-            self._take(report.batch, report.result)
+            try:
+                self._launch()  # its place is free: what it brought is handed over while the next one is under way
+            finally:
+                self._take(report.batch, report.result)
             self._judge_suspects()
         else:
             with self.lock:

@@ -13,10 +13,13 @@ import pytest
 from stub_embeddings import StubServer
 
 from markdown_rag.clock import ManualClock, StopSignal, SystemClock
+from markdown_rag.embeddings.answers import check
 from markdown_rag.embeddings.assembly import Assembly
 from markdown_rag.embeddings.base import Embedder, Role, Vector
+from markdown_rag.embeddings.batch import Report
 from markdown_rag.embeddings.batching import Batcher, BatchPolicy
 from markdown_rag.embeddings.line import Line
+from markdown_rag.embeddings.pace import Ticket
 from markdown_rag.embeddings.run import Run
 from markdown_rag.errors import (
     Cancelled,
@@ -335,6 +338,24 @@ def test_a_pause_between_batches_is_kept(make: Make) -> None:
 
 def requests_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "embedding-request"]
+
+
+def test_what_has_arrived_is_handed_over_also_where_a_pause_then_ends_the_run(make: Make) -> None:
+    clock = ManualClock()
+    line = Line(make(), BatchPolicy(items=5, patience_s=1.0, deadline_s=1.0), clock)
+    handed: list[int] = []
+    texts = Assembly(TEXTS, line.embedder.limits)
+    run = Run(line, Role.DOCUMENT, StopSignal(), None, lambda indices, _: handed.extend(indices), 0, texts)
+    assert run.ready
+    sent = run.ready.popleft()
+    run.flying, run.progress_at = 1, clock.monotonic()
+    ticket = line.pace.start(Role.DOCUMENT)
+    assert isinstance(ticket, Ticket)
+    line.pace.slow_down(ticket, 3_600.0)
+    vectors = line.embedder.embed(TEXTS[:5], Role.DOCUMENT)
+    with pytest.raises(EmbeddingUnavailable, match="pause"):
+        run._settle(Report(sent, check(vectors, 5, 0)))
+    assert handed == sent.pieces
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
