@@ -97,7 +97,7 @@ def how_far(job: Job) -> str:
     if job.status is Status.QUEUED:
         return "queued"
     progress = job.progress
-    done = f"{progress.processed_files} of {amount(progress.total_files, 'file')} done, {progress.percent:g} %"
+    done = f"{progress.processed_files:,} of {amount(progress.total_files, 'file')} done, {progress.percent:g} %"
     return done if progress.total_files else "started"
 
 

@@ -117,7 +117,7 @@ class Begun:
 def progress_line(status: Mapping[str, Any], begun: Begun, now: float) -> str:
     """One line about a running job: bar, files, chunks, rate, time left at the pace since begun. Pure."""
     percent, chunks = status.get("progress_percent", 0.0), status.get("processed_chunks", 0)
-    files = f"{status.get('processed_files', 0)}/{amount(status.get('total_files', 0), 'file')}"
+    files = f"{status.get('processed_files', 0):,}/{amount(status.get('total_files', 0), 'file')}"
     bar = f"[{'#' * round(percent / 100 * _BAR):<{_BAR}}]"
     line = f"{bar} {files}, {amount(chunks, 'chunk')}, {status.get('phase', '')}"
     seconds, done = now - begun.at, percent - begun.percent

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from markdown_rag.embeddings.answers import combine
 from markdown_rag.embeddings.base import Limits, Vector
-from markdown_rag.embeddings.packing import cut, pack
+from markdown_rag.embeddings.packing import cut, is_blank, pack
 
 BLANK = "the text is blank"
 
@@ -22,7 +22,7 @@ class Assembly:
         self.pieces: list[str] = []
         self.sizes: list[int] = []
         self.vectors: list[Vector | None] = [None] * len(texts)
-        self.refused: dict[int, str] = {i: BLANK for i, text in enumerate(texts) if not text or text.isspace()}
+        self.refused: dict[int, str] = {i: BLANK for i, text in enumerate(texts) if is_blank(text)}
         self._texts = texts
         self._limits = limits
         self._owners: list[int] = []

@@ -32,6 +32,11 @@ def estimate_tokens(text: str) -> int:
     return int(ascii_count * _ASCII + hangul * _HANGUL + cjk * _CJK + other * _OTHER) + 1
 
 
+def is_blank(text: str) -> bool:
+    """Whether a text holds nothing that could be embedded."""
+    return not text or text.isspace()
+
+
 def room(limit: int) -> int:
     """How many estimated tokens fit a documented limit."""
     return max(1, int(limit * _FILL))
@@ -62,7 +67,7 @@ def cut(text: str, limits: Limits) -> list[tuple[str, int]]:
 
     A size is the estimated tokens. A blank text has no pieces.
     """
-    if not text or text.isspace():
+    if is_blank(text):
         return []
     size = estimate_tokens(text)
     most = room(limits.text_tokens) if limits.text_tokens else 0

@@ -105,7 +105,7 @@ def _note(job: Job, blocker: Job | None, active_jobs: Sequence[Job]) -> str:
 def _stand(job: Job) -> str:
     if job.status is Status.QUEUED:
         return "queued"
-    return f"{job.progress.processed_files} of {amount(job.progress.total_files, 'file')} done"
+    return f"{job.progress.processed_files:,} of {amount(job.progress.total_files, 'file')} done"
 
 
 def _elapsed(job: Job, now: float) -> float:

@@ -220,7 +220,9 @@ def progress_reporter(context: Any) -> Callable[[Json], None]:
 
     async def send(status: Json) -> None:
         done, total = status.get("processed_files", 0), status.get("total_files", 0)
-        await context.report_progress(done, total or None, f"{status.get('phase', '')}: {done}/{amount(total, 'file')}")
+        await context.report_progress(
+            done, total or None, f"{status.get('phase', '')}: {done:,}/{amount(total, 'file')}"
+        )
 
     def report(status: Json) -> None:
         anyio.from_thread.run(send, status, token=token)

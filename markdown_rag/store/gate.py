@@ -32,7 +32,6 @@ _READS = frozenset(
 )  # fmt: skip
 _KEEPS_ROWS = frozenset({"LoadCollection", "CreateIndex", "Flush"})  # what is stored stays as it was
 _OWN_TURNS = frozenset({"Insert", "Upsert", "Flush"})  # the database takes turns itself, in small pieces
-_WRITES = _OWN_TURNS | {"Delete"}
 
 
 class Changes:
@@ -152,7 +151,7 @@ class Gate:
             with self._activity.search():
                 yield
         else:
-            if method in _WRITES:
+            if method in _OWN_TURNS:  # the others wait as they take their turn
                 self._activity.give_way()
             yield
 

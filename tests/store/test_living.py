@@ -278,7 +278,7 @@ def test_rows_are_not_inserted_while_somebody_searches_but_for_their_turns(opene
     assert len(opened.collection.query("ord >= 0")) == len(rows), "they come in under a search without end too"
 
 
-def test_rows_are_flushed_in_a_turn_that_no_search_waits_for(opened: Opened, monkeypatch: pytest.MonkeyPatch):
+def test_rows_in_memory_are_flushed_as_soon_as_they_are_too_many(opened: Opened, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Activity, "QUIET_ROWS", 2 * SLICE)
     monkeypatch.setattr(Activity, "SEARCHED_ROWS", 2 * SLICE)
     opened.collection.insert([row_of(number, 0) for number in range(2 * SLICE - 1)])
